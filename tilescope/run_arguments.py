@@ -26,6 +26,7 @@ __all__ = [
     "KeepFloatOption",
     "MachineOption",
     "ParametersOption",
+    "PipelineOption",
     "PrecisionOption",
     "QuietOption",
     "SettingOption",
@@ -140,6 +141,17 @@ SplitOption: TypeAlias = Annotated[
         help="Nodes on IPUs of --ipus, by name or pattern, such as '/encoder/*=0,/decoder/*=1'; of"
         " several that fit, the last counts. Others run where the largest of their inputs is;"
         " repeatable. auto balances the work by itself.",
+        show_default=False,
+    ),
+]
+PipelineOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pipeline",
+        metavar="STAGES",
+        help="Run stages at a time, each on another micro-batch: their number, with equal work, or"
+        " NODE=STAGE,… by name or pattern; repeatable. A stage is on the IPU of its number, unless"
+        " --split states another.",
         show_default=False,
     ),
 ]

@@ -44,6 +44,10 @@ class Setup:
         Which operators compute in half where the precision is half.
     split
         IPU by name of a node, or by a pattern of names; see `tilescope.engine.transform.split`.
+    pipeline
+        Stages of a pipeline, likewise; empty where stages do not run at a time.
+    n_rounds
+        Micro-batches of a run of a pipeline; training states its own.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -57,15 +61,20 @@ class Setup:
     has_masters: bool = False
     policy: HalfPolicy = THROUGHOUT
     split: Mapping[str, int] = field(default_factory=dict)
+    pipeline: Mapping[str, int] = field(default_factory=dict)
+    n_rounds: int = 1
 
     @property
     def facts(self) -> dict[str, str]:
         """What a report's provenance says of precision and IPUs; nothing of a model as it is.
 
-        Entries of a policy, and the split, are in JSON.
+        Entries of a policy, the split and the stages are in JSON.
         """
-        split = {"split": json.dumps(dict(self.split))} if self.split else {}
-        return split | self._precision_facts
+        places = {"split": self.split, "pipeline": self.pipeline}
+        facts = {name: json.dumps(dict(of)) for name, of in places.items() if of}
+        if self.n_rounds > 1:
+            facts["micro_batches"] = str(self.n_rounds)
+        return facts | self._precision_facts
 
     @property
     def _precision_facts(self) -> dict[str, str]:

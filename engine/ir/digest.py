@@ -35,6 +35,8 @@ def model_digests(model: Model) -> tuple[str, str]:
         parts += [walk.updates(model.updates), model.n_rounds, _training(model.training)]
         parts += [[walk.operation(operation) for operation in model.closing]]
         parts += [walk.updates(model.closing_updates)]
+    if model.is_pipelined:
+        parts += ["pipelined", model.n_rounds]
     structure = json.dumps(parts, sort_keys=True, default=_as_text)
     return digest_of([structure]), joint_digest(walk.weights) or digest_of([])
 

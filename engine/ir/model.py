@@ -75,6 +75,9 @@ class Model:
         operations until that is, too.
     counts_overflows
         Whether values beyond half are to be counted, likewise.
+    is_pipelined
+        Whether the rounds are the micro-batches of a pipeline: operations have stages, and stages
+        of several rounds run at a time.
     """
 
     name: str
@@ -94,6 +97,7 @@ class Model:
     closing_updates: tuple[Update, ...] = ()
     recomputation: Recomputation | None = None
     counts_overflows: bool = False
+    is_pipelined: bool = False
 
     @property
     def interface(self) -> Model:

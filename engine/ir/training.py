@@ -77,6 +77,7 @@ RECOMPUTATIONS = {
     "standard": "all but what is alive at a few places, where that is least",
     "norm": "normalisations, and the non-linearities that follow them",
     "all": "everything",
+    "pipeline": "all of every stage of a pipeline but the last, from what reaches the stage",
 }
 
 

@@ -42,6 +42,8 @@ class Purpose(StrEnum):
     GRADIENT = "gradient"
     #: Inputs, and what the forward pass computes from them.
     ACTIVATION = "activation"
+    #: What stages of a pipeline keep for later ones, of several micro-batches.
+    STASH = "stash"
 
 
 #: Values whose content was asked for, while somebody notes them.

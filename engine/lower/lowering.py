@@ -200,6 +200,11 @@ class Lowering:
             if inner_sequence.children and inner_sequence not in sequence.children[-1:]:
                 sequence.add(inner_sequence)
 
+    def keep(self, operation: Operation, tensor: Tensor) -> None:
+        """Record the tensor of the result of an operation, and what it is for."""
+        self.tensors[operation.output] = tensor
+        _state_purpose(tensor, operation.training_pass)
+
     def update(self, updates: Items[Update], *, is_training: bool = False) -> None:
         """Copy the values that replace held ones into their variables, unless they are there."""
         filled, targets = [], []

@@ -12,6 +12,7 @@ from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.fragments import Fragments
 from tilescope.engine.lower.lowering import Lowering
+from tilescope.engine.lower.pipeline import lower_pipeline
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
@@ -80,7 +81,9 @@ def lower(
     )
     for held in sorted(model.held, key=lambda value: isinstance(value, State)):
         lowering.on_ipu(ipus.get(held)).add_held(held)
-    if model.n_rounds == 1:
+    if model.is_pipelined:
+        lower_pipeline(lowering, model, ipus)
+    elif model.n_rounds == 1:
         _add_round(lowering, model, ipus)
     else:
         body = Sequence("round")
@@ -125,7 +128,7 @@ def _ipus(model: Model) -> dict[Value, int]:
     """Return by input and held value the IPU of its first reader."""
     ipus: dict[Value, int] = {}
     for operation in (*model.operations, *model.closing):
-        if operation.placement.ipu is not None:
+        if operation.placement.ipu is not None and operation.operator.name != "ipu_copy":
             for value in read_from_outside(operation):
                 ipus.setdefault(value, operation.placement.ipu)
     for update in (*model.updates, *model.closing_updates):

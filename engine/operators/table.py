@@ -61,6 +61,7 @@ from tilescope.engine.operators.movement import (
     ipu_copy,
     layout,
     slicing,
+    stash,
     take,
 )
 from tilescope.engine.operators.norm import local_response, normalisation, softmax, trained
@@ -134,6 +135,7 @@ FAMILIES = (
     softmax,
     spatial,
     splines,
+    stash,
     straight_through,
     take,
     trained,

@@ -37,7 +37,7 @@ from tilescope.engine.session.stored_program import (
     recorded,
     take_program,
 )
-from tilescope.engine.transform import transform
+from tilescope.engine.transform import Phase, transform
 from tilescope.engine.transform.narrowing import narrowed_types
 from tilescope.engine.transform.recurrent_storage import (
     LayerStorage,
@@ -161,7 +161,8 @@ def _compiled(
     """Return a model that is compiled anew."""
     partials, outlines = settings.partials, settings.outlines
     available_memory = settings.available_memory
-    stated, model = model, transform(model, settings.without)
+    before = [phase for phase in Phase if phase is not Phase.PLACE]
+    stated, model = model, transform(model, settings.without, before)
     if settings.excess is not None:
         least = 0.0 if available_memory is None else available_memory.matmul
         check_capacity(store_layers(model, machine, least), machine, settings.excess)
@@ -176,7 +177,8 @@ def _compiled(
 
     def compiled(share: AvailableMemory) -> Executable:
         stored = store_layers(model, machine, share.matmul)
-        lowered = lower(stored, machine, share, partials, memo, fragments)
+        placed = transform(stored, settings.without, [Phase.PLACE])
+        lowered = lower(placed, machine, share, partials, memo, fragments)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
         check_nesting(lowered.programs)

@@ -157,6 +157,70 @@ def _sized(setup: Setup, inputs: Arrays) -> Setup:
     return replace(setup, shapes={**shapes, **setup.shapes})
 
 
+@dataclass(frozen=True)
+class _Batches:
+    """Runs, and the micro-batches that a run of a pipeline takes at once.
+
+    Parameters
+    ----------
+    n_runs, n_rounds
+        Runs, and micro-batches of a run.
+    is_divided
+        Whether the inputs hold all micro-batches, one after the other; else all are the same.
+    """
+
+    n_runs: int
+    n_rounds: int = 1
+    is_divided: bool = False
+
+    @classmethod
+    def of(cls, setup: Setup, inputs: Arrays, iterations: int) -> _Batches:
+        """Return the micro-batches of inputs.
+
+        Raises
+        ------
+        BadInput
+            When inputs of a pipeline are no whole number of batches, or not of equally many.
+        """
+        if not setup.pipeline:
+            return cls(iterations)
+        if setup.batch is None or not inputs:
+            return cls(1, iterations)
+        sizes = {name: array.shape[0] if array.ndim else 0 for name, array in inputs.items()}
+        (n_samples, *others) = {*sizes.values()}
+        if others or not n_samples or n_samples % setup.batch:
+            stated = ", ".join(f"{name} {size}" for name, size in sizes.items())
+            raise BadInput(
+                f"A pipeline takes whole micro-batches of {setup.batch} from all inputs: their"
+                f" first dimensions are {stated}"
+            )
+        n_rounds = n_samples // setup.batch
+        return cls(1, iterations) if n_rounds == 1 else cls(iterations, n_rounds, is_divided=True)
+
+    def repeated(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return what an input that holds one batch holds, where inputs hold all of them."""
+        return np.concatenate([array] * self.n_rounds) if self.is_divided else array
+
+    def divided(self, inputs: Arrays) -> Arrays:
+        """Return inputs with a dimension for micro-batches in front, if a run takes several."""
+        n = self.n_rounds
+        if n == 1:
+            return inputs
+        if not self.is_divided:
+            return {name: np.broadcast_to(x, (n, *x.shape)) for name, x in inputs.items()}
+        return {name: x.reshape(n, x.shape[0] // n, *x.shape[1:]) for name, x in inputs.items()}
+
+    def joined(self, outputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the outputs of all micro-batches in one array, or of the last of equal ones."""
+        if self.n_rounds == 1:
+            return outputs
+        if not self.is_divided:
+            return {name: x[-1] for name, x in outputs.items()}
+        return {
+            name: x.reshape(-1, *x.shape[2:]) if x.ndim > 1 else x for name, x in outputs.items()
+        }
+
+
 @contextlib.contextmanager
 def _noting_report(engine: Engine) -> Iterator[None]:
     """Add the place of the report to an exception or interrupt that ends it early."""
@@ -197,7 +261,7 @@ def run_model(
     seed
         Seed of the random inputs.
     iterations
-        Number of runs.
+        Number of runs; of a pipeline whose inputs hold one batch, the micro-batches of its run.
     progress
         Called with a line about the next action.
 
@@ -213,6 +277,8 @@ def run_model(
     """
     say = progress or (lambda _: None)
     setup = _sized(setup or Setup(), inputs or {})
+    batches = _Batches.of(setup, inputs or {}, iterations)
+    setup = replace(setup, n_rounds=batches.n_rounds)
     settings = CompileSettings.of(options, _excess(options))
     program = compile_source(
         source, machine, settings, options=options, setup=setup, seed=seed, progress=say
@@ -231,11 +297,12 @@ def run_model(
         # Inputs come last: those of a model that does not fit may exceed this computer's memory.
         stated_inputs = dict(inputs or {})
         values = {
-            name: stated_inputs.pop(name, array)
+            name: stated_inputs.pop(name, batches.repeated(array))
             for name, array in compiled.random_inputs(seed).items()
         } | stated_inputs
-        for iteration in range(iterations):
-            say(f"Running {iteration + 1}/{iterations}")
-            outputs = compiled.run(engine, values)
+        for iteration in range(batches.n_runs):
+            say(f"Running {iteration + 1}/{batches.n_runs}")
+            outputs = compiled.run(engine, batches.divided(values))
+        outputs = batches.joined(outputs)
     cycles = int(engine.n_cycles().max())
     return ModelRun(compiled, outputs, engine.recorder.path, engine.recorder.lost, cycles, values)

@@ -222,13 +222,16 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
     from tilescope.engine.session.synthetic_data import with_synthetic_data
     from tilescope.engine.transform import in_half
     from tilescope.engine.transform.split import split
+    from tilescope.engine.transform.stages import pipelined
 
     if setup.precision not in PRECISIONS:
         allowed = " or ".join(PRECISIONS)
         raise BadOption(f"Unknown precision {setup.precision!r}: expected {allowed}")
     model = source.load(setup)
-    if setup.split:
-        model = split(model, setup.split)
+    if setup.split or setup.pipeline:
+        model = split(model, setup.split, setup.pipeline)
+    if setup.pipeline:
+        model = pipelined(model, setup.n_rounds)
     if setup.precision == "half":
         model = in_half(model, has_masters=setup.has_masters, policy=setup.policy)
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)

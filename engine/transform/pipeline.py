@@ -26,8 +26,10 @@ from tilescope.engine.transform.powers import simplify_powers
 from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
 from tilescope.engine.transform.recompute import recompute
+from tilescope.engine.transform.schedule import schedule
 from tilescope.engine.transform.softmax import find_softmax
 from tilescope.engine.transform.softmax_loss import find_softmax_loss
+from tilescope.engine.transform.stages import give_stages
 
 __all__ = ["PASSES", "Pass", "Phase", "transform"]
 
@@ -43,8 +45,10 @@ class Phase(StrEnum):
     DIFFERENTIATE = "differentiate"
     #: Factors move into weights that stay as they are, as other patterns do.
     SCALE = "scale"
-    #: What runs, and in which order.
+    #: What runs.
     SCHEDULE = "schedule"
+    #: Where and when it runs on several IPUs; after what depends on the memory of a machine.
+    PLACE = "place"
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Pass:
 #: Every pass by name, in the order they run: by phase.
 PASSES: Mapping[str, Pass] = MappingProxyType(
     {
+        "give_stages": Pass(Phase.DECOMPOSE, give_stages),
         "decompose": Pass(Phase.DECOMPOSE, decompose),
         "pow_pattern": Pass(Phase.REWRITE, simplify_powers),
         "layer_norm_pattern": Pass(Phase.REWRITE, find_layer_norm),
@@ -82,13 +87,16 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "pre_scale": Pass(Phase.SCALE, pre_scale),
         "fold_batch_norm": Pass(Phase.SCALE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),
-        "place": Pass(Phase.SCHEDULE, place),
+        "schedule": Pass(Phase.PLACE, schedule),
+        "place": Pass(Phase.PLACE, place),
     }
 )
 
 
 @without_collection()
-def transform(model: Model, without: Collection[str] = ()) -> Model:
+def transform(
+    model: Model, without: Collection[str] = (), phases: Collection[Phase] = tuple(Phase)
+) -> Model:
     """Return the model after all passes; it is checked after each that changes it.
 
     Parameters
@@ -97,6 +105,8 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
         As a front end built it.
     without
         Names of passes to leave out.
+    phases
+        Whose passes are applied.
 
     Raises
     ------
@@ -109,7 +119,7 @@ def transform(model: Model, without: Collection[str] = ()) -> Model:
         if name not in PASSES:
             raise BadOption(f"Unknown pass {name!r}: the passes are {', '.join(PASSES)}")
     for name, step in PASSES.items():
-        if name in without:
+        if name in without or step.phase not in phases:
             continue
         transformed = step.apply(model)
         if transformed is not model:

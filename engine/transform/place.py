@@ -77,7 +77,10 @@ class _Placed:
             group = []
             for operation in members:
                 ipu = self._ipu_of(operation)
-                group.append(self._on(operation, ipu))
+                if operation.operator is IPU_COPY:  # reads on one IPU, and computes on another
+                    group.append(operation)
+                else:
+                    group.append(self._on(operation, ipu))
                 self._home |= dict.fromkeys(operation.results, ipu)
             made = {value for operation in group for value in operation.results}
             early = [copy for copy in self.pending if made.isdisjoint(copy.operands)]

@@ -14,6 +14,7 @@ from math import isqrt, prod
 
 import numpy as np
 
+from tilescope.engine.errors import BadModel
 from tilescope.engine.ir import (
     RECOMPUTATIONS,
     IrBuilder,
@@ -38,6 +39,11 @@ def recompute(model: Model) -> Model:
 
     Where it says that none are, they are marked with the kinds that would compute them again.
 
+    Raises
+    ------
+    BadModel
+        When stages are to be computed again, and the model is not a pipeline.
+
     Notes
     -----
     Kinds are those of PopART, whose explicit form this is; ``standard`` chooses places as it does,
@@ -47,13 +53,20 @@ def recompute(model: Model) -> Model:
     wanted = model.recomputation
     if wanted is None:
         return model
+    if wanted.kind == "pipeline" and not model.is_pipelined:
+        raise BadModel(
+            f"Recomputation 'pipeline' is of the stages of a pipeline, and {model.name!r} has none:"
+            " split it into stages, or choose another one"
+        )
     model = replace(model, recomputation=None)
     model = _with_layers(model, wanted)
     forward = [op for op in model.operations if op.training_pass == TrainingPass.FORWARD]
     if wanted == Recomputation():
         return replace(model, operations=_marked(model, forward))
     again = _again(model, forward, wanted)
-    return _Copies(model.name, forward, again).of(model) if again else model
+    if not again:
+        return model
+    return _Copies(model.name, forward, again, is_pipelined=model.is_pipelined).of(model)
 
 
 def _marked(model: Model, forward: Sequence[Operation]) -> tuple[Operation, ...]:
@@ -72,7 +85,9 @@ def _marked(model: Model, forward: Sequence[Operation]) -> tuple[Operation, ...]
 
 def _again(model: Model, forward: Sequence[Operation], wanted: Recomputation) -> set[Value]:
     """Return the results of forward operations that need not stay."""
-    again = {value for operation in _chosen(wanted, forward) for value in operation.results}
+    last_stage = _last_stage(forward) if model.is_pipelined else None
+    chosen = _chosen(wanted, forward, last_stage)
+    again = {value for operation in chosen for value in operation.results}
     return again - {value for _, value in model.outputs} - {up.value for up in model.updates}
 
 
@@ -83,21 +98,35 @@ def _done_again(
     made_by = {value: op for op in forward for value in op.results if value in again}
     done: dict[Operation, None] = {}
     pending = [
-        value
+        (operation, value)
         for operation in model.operations
         if operation.training_pass != TrainingPass.FORWARD
         for value in _read_by(operation)
     ]
     while pending:
-        maker = made_by.get(pending.pop())
-        if maker is not None and maker not in done:
-            done[maker] = None
-            pending += _read_by(maker)
+        reader, value = pending.pop()
+        maker = made_by.get(value)
+        if maker is None or maker in done or (model.is_pipelined and _is_apart(reader, maker)):
+            continue
+        done[maker] = None
+        pending += [(maker, value) for value in _read_by(maker)]
     return done
 
 
-def _chosen(wanted: Recomputation, forward: Sequence[Operation]) -> Iterator[Operation]:
-    """Yield the operations that are computed again."""
+def _is_apart(reader: Operation, maker: Operation) -> bool:
+    """Return whether an operation is of another stage than what it reads: it keeps that."""
+    stage = reader.placement.stage
+    return stage is not None and stage != maker.placement.stage
+
+
+def _last_stage(forward: Sequence[Operation]) -> int:
+    return max((op.placement.stage or 0 for op in forward), default=0)
+
+
+def _chosen(
+    wanted: Recomputation, forward: Sequence[Operation], last_stage: int | None
+) -> Iterator[Operation]:
+    """Yield the operations that are computed again; None is the last stage without a pipeline."""
     kept = _alive_at_checkpoints(forward) if wanted.kind == "standard" else set()
     last = _last_checkpoint(forward)
     normal = {v for op in forward if op.operator.key in _NORMS for v in op.results}
@@ -107,6 +136,7 @@ def _chosen(wanted: Recomputation, forward: Sequence[Operation]) -> Iterator[Ope
         is_of_kind = {
             "none": False,
             "all": True,
+            "pipeline": last_stage is not None and operation.placement.stage != last_stage,
             "standard": i <= last and kept.isdisjoint(operation.results),
             "norm": operation.operator.key in _NORMS
             or (
@@ -206,10 +236,15 @@ class _Copies(IrBuilder):
         The forward operations.
     again
         Results of them that are computed again.
+    is_pipelined
+        Whether what another stage computes stays.
     """
 
-    def __init__(self, name: str, forward: Sequence[Operation], again: set[Value]) -> None:
+    def __init__(
+        self, name: str, forward: Sequence[Operation], again: set[Value], *, is_pipelined: bool
+    ) -> None:
         super().__init__(name)
+        self._is_pipelined = is_pipelined
         self._made_by = {value: op for op in forward for value in op.results if value in again}
         self._values: dict[Value, Value] = {}
 
@@ -220,9 +255,9 @@ class _Copies(IrBuilder):
             if operation.training_pass == TrainingPass.FORWARD:
                 self.operations.append(operation)
                 continue
-            for value in _read_by(operation):
+            for value in self._missing(operation):
                 self._compute(value)
-            self.copy([operation], self._values)
+            self._copy(operation)
             made.update(operation.results)
         here = {old: new for old, new in self._values.items() if old in made}
         return replace(
@@ -235,6 +270,28 @@ class _Copies(IrBuilder):
             ),
         )
 
+    def _missing(self, reader: Operation) -> list[Value]:
+        """Return what an operation reads and is to be computed again, and is not yet."""
+        return [
+            value
+            for value in _read_by(reader)
+            if value in self._made_by
+            and value not in self._values
+            and not self._is_kept_for(reader, value)
+        ]
+
+    def _is_kept_for(self, reader: Operation, value: Value) -> bool:
+        """Return whether an operation reads a value that stays, though other stages compute it."""
+        maker = self._made_by.get(value)
+        return self._is_pipelined and maker is not None and _is_apart(reader, maker)
+
+    def _copy(self, operation: Operation) -> None:
+        """Add an operation on what is computed again for it."""
+        kept = [value for value in _read_by(operation) if self._is_kept_for(operation, value)]
+        hidden = {value: self._values.pop(value) for value in kept if value in self._values}
+        self.copy([operation], self._values)
+        self._values |= hidden
+
     def _compute(self, value: Value) -> None:
         """Add copies of the operations that a value comes from, unless they are there."""
         pending = [value]
@@ -243,13 +300,11 @@ class _Copies(IrBuilder):
             if operation is None or pending[-1] in self._values:
                 pending.pop()
                 continue
-            missing = [
-                v for v in _read_by(operation) if v in self._made_by and v not in self._values
-            ]
+            missing = self._missing(operation)
             if missing:
                 pending += missing
                 continue
-            self.copy([operation], self._values)
+            self._copy(operation)
             self.operations[-1] = replace(
                 self.operations[-1], training_pass=TrainingPass.RECOMPUTATION
             )

@@ -396,6 +396,12 @@ PURPOSES: dict[str, Purpose] = {
             ),
             ("activation", "Activations", "inputs, and results of the forward pass", True),
             (
+                "stash",
+                "Stashes",
+                "what stages of a pipeline keep of several micro-batches for later stages",
+                True,
+            ),
+            (
                 "working",
                 "Working memory",
                 "what lives within an operation: partial results, rearranged operands, messages",

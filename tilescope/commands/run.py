@@ -23,6 +23,7 @@ from tilescope.run_arguments import (
     KeepFloatOption,
     MachineOption,
     ParametersOption,
+    PipelineOption,
     PrecisionOption,
     QuietOption,
     SettingOption,
@@ -63,6 +64,7 @@ def register(app: typer.Typer) -> None:
             "run model.onnx --dim sequence=128 --dim past=0",
             "run model.onnx --precision half --synthetic-data random_normal",
             "run model.onnx --ipus 2 --split '/decoder/*=1'",
+            "run model.onnx --ipus 2 --pipeline 2 --iterations 8",
             "run model.onnx --verify --no-report",
             "run model.onnx --option debug.instrument=false --quiet",
         )
@@ -73,6 +75,7 @@ def register(app: typer.Typer) -> None:
         parameters: ParametersOption = "hardware",
         ipus: IpusOption = 1,
         split: SplitOption = None,
+        pipeline: PipelineOption = None,
         tiles: TilesOption = None,
         inputs: Annotated[
             Path | None,
@@ -85,7 +88,10 @@ def register(app: typer.Typer) -> None:
             typer.Option(help="File for the outputs (.npz).", show_default=False),
         ] = None,
         seed: Annotated[int, typer.Option(min=0, help="Seed of random inputs.")] = 0,
-        iterations: Annotated[int, typer.Option(min=1, help="Number of runs.")] = 1,
+        iterations: Annotated[
+            int,
+            typer.Option(min=1, help="Number of runs; of a pipeline, micro-batches of its run."),
+        ] = 1,
         report: Annotated[
             Path | None,
             typer.Option(
@@ -187,7 +193,7 @@ def register(app: typer.Typer) -> None:
             dims_of(dim or []),
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
         )
-        setup = with_split(OnnxFile(model), setup, split, simulated)
+        setup = with_split(OnnxFile(model), setup, split, pipeline, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = run_model(
                 OnnxFile(model),
@@ -207,10 +213,14 @@ def register(app: typer.Typer) -> None:
         if as_json:
             document = _as_json(outcome, model, outputs) | {"notice": missing or None}
             document |= {"split": dict(setup.split)} if setup.split else {}
+            document |= {"pipeline": dict(setup.pipeline)} if setup.pipeline else {}
             print_json(document | ({"verified": _checks_json(checks)} if verify else {}))
         elif not quiet:
             _print(outcome, model, outputs, checks)
-            for line in [*explained(OnnxFile(model), setup, split), *filter(None, [missing])]:
+            for line in [
+                *explained(OnnxFile(model), setup, split, pipeline),
+                *filter(None, [missing]),
+            ]:
                 print_line(line)
         _require_report(outcome.lost)
         if not all(check.agrees for check in checks):

@@ -21,6 +21,7 @@ from tilescope.run_arguments import (
     KeepFloatOption,
     MachineOption,
     ParametersOption,
+    PipelineOption,
     PrecisionOption,
     QuietOption,
     SettingOption,
@@ -63,6 +64,8 @@ def register(app: typer.Typer) -> None:
             "train model.onnx --loss cross-entropy --data data.npz --epochs 6"
             " --checkpoint state.npz --resume",
             "train model.onnx --loss cross-entropy --data data.npz --recompute standard",
+            "train model.onnx --loss cross-entropy --data data.npz --ipus 2 --pipeline 2"
+            " --accumulate 8",
             "train model.onnx --loss cross-entropy --data data.npz --report out"
             " --report-steps 1,100-102",
         )
@@ -121,7 +124,7 @@ def register(app: typer.Typer) -> None:
             str,
             typer.Option(
                 help="What of the forward pass is computed again for the backward pass, to save"
-                " memory: none, standard, norm or all."
+                " memory: none, standard, norm, all or pipeline."
             ),
         ] = "none",
         recompute_nodes: Annotated[
@@ -188,6 +191,7 @@ def register(app: typer.Typer) -> None:
         parameters: ParametersOption = "hardware",
         ipus: IpusOption = 1,
         split: SplitOption = None,
+        pipeline: PipelineOption = None,
         tiles: TilesOption = None,
         report: Annotated[
             Path | None,
@@ -292,7 +296,7 @@ def register(app: typer.Typer) -> None:
             has_masters=not half_weights,
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
         )
-        setup = with_split(OnnxFile(model), setup, split, simulated)
+        setup = with_split(OnnxFile(model), setup, split, pipeline, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = train_model(
                 OnnxFile(model),
@@ -312,7 +316,7 @@ def register(app: typer.Typer) -> None:
             print_json(_as_json(outcome, model, output, checkpoint))
         elif not quiet:
             _print(outcome, model, output, checkpoint)
-            for line in explained(OnnxFile(model), setup, split):
+            for line in explained(OnnxFile(model), setup, split, pipeline):
                 print_line(line)
 
 

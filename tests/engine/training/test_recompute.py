@@ -123,7 +123,7 @@ def _same(a: Arrays, b: Arrays) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in RECOMPUTATIONS if kind != "none"])
+@pytest.mark.parametrize("kind", [k for k in RECOMPUTATIONS if k not in ("none", "pipeline")])
 def test_the_bits_stay(kind: str, tmp_path: Path) -> None:
     path = _deep(tmp_path, 4)
     losses, weights, _ = _trained(_model(path, None), (_BATCH, _WIDTH), _WIDTH)

@@ -45,7 +45,7 @@ def test_a_front_end_keeps_operators_whole(model: Model) -> None:
 def test_the_passes_run_in_their_order(model: Model) -> None:
     of_training = {"softmax_loss", "differentiate", "recompute", "count_overflows"}
     names = [name for name in PASSES if name not in of_training]
-    assert names == ["decompose", *PATTERNS, "prune", "place"]
+    assert names == ["give_stages", "decompose", *PATTERNS, "prune", "schedule", "place"]
     phases = [list(Phase).index(step.phase) for step in PASSES.values()]
     assert phases == sorted(phases)
     assert {step.phase for step in PASSES.values()} == set(Phase)
@@ -59,7 +59,7 @@ def test_the_passes_run_in_their_order(model: Model) -> None:
 def test_a_pass_can_be_left_out(model: Model) -> None:
     assert _operators(transform(model, without=["decompose"])) == ["Gemm", "Dropout", "Softmax"]
     assert "unary" in _operators(transform(model, without=["prune"]))
-    with pytest.raises(BadOption, match="Unknown pass 'fuse': the passes are decompose, pow"):
+    with pytest.raises(BadOption, match="'fuse': the passes are give_stages, decompose, pow"):
         transform(model, without=["fuse"])
 
 
