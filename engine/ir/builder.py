@@ -324,9 +324,8 @@ def _inferred(node: Node, label: str, *, is_folded: bool) -> tuple[Value, ...]:
             Constant(label, tuple(map(int, shape)), dtype, np.zeros(shape, dtype))
             for shape, dtype in types
         )
-    is_known = (
-        is_folded and not node.regions and all(value.known is not None for value in node.operands)
-    )
+    is_known = is_folded and not node.regions and not operator.differs
+    is_known = is_known and all(value.known is not None for value in node.operands)
     if is_known and all(prod(shape) <= _MOST_FOLDED for shape, _ in types):
         arrays = _evaluated(node, types)
         if arrays is not None:

@@ -104,6 +104,8 @@ class Operator:
     stops_gradient
         Whether its results count as known where gradients are computed: nothing before it has one
         by way of it.
+    differs
+        Whether replicas have different results of equal operands: it is never folded.
     draws
         Whether it draws random numbers: it is not folded before it is known whether every run draws
         others.
@@ -133,6 +135,7 @@ class Operator:
     omits_zeros: bool = False
     stops_gradient: bool = False
     draws: bool = False
+    differs: bool = False
     no_gradient: str = ""
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None

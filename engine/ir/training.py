@@ -60,7 +60,7 @@ class Optimiser(Protocol):
     def settings(self, factor: float) -> Mapping[str, float]:
         """Return the numbers that the host may change, by name, for such a factor."""
 
-    def updater(self, factor: float) -> Updater:
+    def updater(self, factor: float, n_replicas: int = 1) -> Updater:
         """Return what emits the updates of a model.
 
         Parameters
@@ -68,6 +68,8 @@ class Optimiser(Protocol):
         factor
             What sums of gradients are multiplied by: it undoes the loss scaling, and may make them
             means.
+        n_replicas
+            Replicas whose gradients are summed.
         """
 
 
@@ -123,7 +125,8 @@ class Training:
     n_rounds
         Micro-batches of a step; their gradients are summed, or averaged where `is_averaged`.
     is_averaged
-        Whether the step follows the mean of the micro-batches' losses instead of their sum.
+        Whether the step follows the mean of the losses of micro-batches and replicas instead of
+        their sum.
     anchors
         Names of values whose gradients, of each micro-batch, become outputs: ``Gradient___`` and
         the name.
@@ -133,6 +136,8 @@ class Training:
         What is minimised, by key, as a report's provenance has it.
     counts_overflows
         Whether the number of values beyond half, by pass and micro-batch, becomes outputs.
+    n_replicas
+        Replicas that train on data of their own; their gradients are summed, or averaged.
     """
 
     loss: str
@@ -143,6 +148,7 @@ class Training:
     recomputation: Recomputation = field(default_factory=Recomputation)
     objective: Mapping[str, str] = field(default_factory=dict)
     counts_overflows: bool = False
+    n_replicas: int = 1
 
     @property
     def facts(self) -> dict[str, str]:
@@ -159,10 +165,13 @@ class Training:
         }
         if self.counts_overflows:
             facts["counts_overflows"] = "true"
+        if self.n_replicas > 1:
+            facts["replicas"] = str(self.n_replicas)
         return facts | {key: json.dumps(list(names)) for key, names in patterns.items() if names}
 
     @property
     def factor(self) -> float:
         """What sums of gradients are multiplied by: loss scaling and means are in it."""
         scaling = self.optimiser.loss_scaling
-        return 1 / (scaling * self.n_rounds if self.is_averaged else scaling)
+        n_parts = self.n_rounds * self.n_replicas
+        return 1 / (scaling * n_parts if self.is_averaged else scaling)

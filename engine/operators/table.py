@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilescope.engine.ir import Operator
 from tilescope.engine.operators import (
+    collectives,
     ctc,
     determinant,
     fused,
@@ -35,7 +36,9 @@ from tilescope.engine.operators.elementwise import (
     mapped,
 )
 from tilescope.engine.operators.graphcore import (
-    collectives,
+    collectives as replicated,
+)
+from tilescope.engine.operators.graphcore import (
     decoding,
     functions,
     images,
@@ -81,6 +84,7 @@ FAMILIES = (
     choice,
     classical,
     collectives,
+    replicated,
     compaction,
     compositions,
     constant,

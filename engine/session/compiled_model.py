@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,8 +62,8 @@ class CompiledModel:
     held: tuple[Held, ...] = ()
     training: Training | None = None
 
-    def read_held(self, engine: Engine) -> dict[str, NDArray[Any]]:
-        """Return the values that the device holds, by name: weights, and what an optimiser keeps.
+    def read_held(self, engine: Engine, replica: int = 0) -> dict[str, NDArray[Any]]:
+        """Return the values that a replica holds, by name: weights, and what an optimiser keeps.
 
         The device copies them to the host by a program of its own.
         """
@@ -71,12 +71,13 @@ class CompiledModel:
             return {}
         engine.run(HELD_TO_HOST, "weightsToHost")
         return {
-            value.name: engine.output(held_stream(HELD_TO_HOST, value.name)).astype(value.dtype)
+            value.name: engine.output(stream, replica).astype(value.dtype)
             for value in self.held
+            for stream in [held_stream(HELD_TO_HOST, value.name)]
         }
 
     def write_held(self, engine: Engine, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Set the values that the device holds; those that are not given stay as they are.
+        """Set the values that all replicas hold; those that are not given stay as they are.
 
         Raises
         ------
@@ -88,7 +89,9 @@ class CompiledModel:
             raise BadInput(f"The device holds no {name!r}; it holds {', '.join(known)}")
         checked = {name: _checked_input(known[name], arrays) for name in arrays}
         if len(checked) < len(known):
-            checked = self.read_held(engine) | checked
+            for replica in range(engine.n_computed_replicas):
+                for name, array in self.read_held(engine, replica).items():
+                    engine.connect_stream(held_stream(HELD_FROM_HOST, name), array, replica)
         self._write(engine, HELD_FROM_HOST, "weightsFromHost", checked)
 
     def write_optimiser(self, engine: Engine, optimiser: Optimiser) -> None:
@@ -141,29 +144,44 @@ class CompiledModel:
         engine
             Engine created for `executable`.
         inputs
-            By name, with the model's shapes and types; of a model that is trained by several
-            micro-batches in a run, with a dimension for them in front, as outputs have.
+            By name, with the model's shapes and types. With several micro-batches in a run there
+            is a dimension for them in front, and with several replicas one for these behind that;
+            outputs have them as well.
         name
             Name of the run in the report.
 
         Raises
         ------
         BadInput
-            When an input is missing or unknown, or has the wrong shape or type.
+            When an input is missing or unknown, or has the wrong shape or type, or data decide the
+            sizes of outputs, which replicas would have different ones of.
         """
+        n_replicas = self.executable.machine.n_replicas
+        if self.model.counts and n_replicas > 1:
+            name = next(iter(self.model.counts))
+            raise BadInput(
+                f"Data decide how many entries output {name!r} has, and replicas would have"
+                " different numbers: run the model on one replica"
+            )
         run_inputs = self.model.inputs if self.model.data is None else ()
         n_rounds = self.model.n_rounds
         for value in run_inputs:
-            array = _checked_input(value, inputs, n_rounds)
-            if array.size:
-                engine.connect_stream(value.name, array if n_rounds == 1 else _each(array))
-        rounds: dict[str, list[NDArray[Any]]] = {}
+            array = _checked_input(value, inputs, n_rounds, n_replicas)
+            for replica in range(engine.n_computed_replicas if array.size else 0):
+                own = _of_replica(array, replica, n_rounds, n_replicas)
+                engine.connect_stream(value.name, own if n_rounds == 1 else _each(own), replica)
+        rounds: dict[tuple[str, int], list[NDArray[Any]]] = {}
         if n_rounds > 1:
-            rounds = {output: [] for output, value in self.model.outputs if value.known is None}
+            streamed = [output for output, value in self.model.outputs if value.known is None]
             fed = {value.name for value in run_inputs}
-            for output, collected in rounds.items():
-                source = inputs[output] if output in fed else ()
-                engine.connect_stream(output, _collector(collected, source))
+            for output in streamed:
+                for replica in range(engine.n_computed_replicas):
+                    collected = rounds[output, replica] = []
+                    source: Iterable[NDArray[Any]] = ()
+                    if output in fed:
+                        whole = np.asarray(inputs[output])
+                        source = _of_replica(whole, replica, n_rounds, n_replicas)
+                    engine.connect_stream(output, _collector(collected, source), replica)
         for extra in set(inputs) - {value.name for value in run_inputs}:
             names = ", ".join(value.name for value in run_inputs) or "no inputs"
             why = "" if self.model.data is None else ": its data are synthetic"
@@ -173,10 +191,14 @@ class CompiledModel:
         for output, value in self.model.outputs:
             if value.known is not None:
                 outputs[output] = np.asarray(value.known)
-            elif self.model.data is None and n_rounds > 1:
-                outputs[output] = np.stack(rounds[output]).astype(value.dtype)
             elif self.model.data is None:
-                outputs[output] = engine.output(output).astype(value.dtype)
+                arrays = [
+                    np.stack(rounds[output, replica])
+                    if n_rounds > 1
+                    else engine.output(output, replica)
+                    for replica in range(engine.n_computed_replicas)
+                ]
+                outputs[output] = _of_all(arrays, n_rounds, n_replicas).astype(value.dtype)
         return outputs if self.model.data is not None else _counted(outputs, self.model.counts)
 
 
@@ -188,6 +210,22 @@ def _counted(
     for name, size in sizes.items():
         outputs[name] = outputs[name][(slice(None),) * counts[name].axis + (slice(size),)]
     return outputs
+
+
+def _of_replica(array: NDArray[Any], replica: int, n_rounds: int, n_replicas: int) -> NDArray[Any]:
+    """Return what one replica has of an array for all."""
+    if n_replicas == 1:
+        return array
+    own: NDArray[Any] = array[replica] if n_rounds == 1 else array[:, replica]
+    return own
+
+
+def _of_all(arrays: Sequence[NDArray[Any]], n_rounds: int, n_replicas: int) -> NDArray[Any]:
+    """Return the arrays of all replicas; those that are not computed have what others have."""
+    if n_replicas == 1:
+        return arrays[0]
+    every = [arrays[replica % len(arrays)] for replica in range(n_replicas)]
+    return np.stack(every, axis=0 if n_rounds == 1 else 1)
 
 
 def _each(arrays: NDArray[Any]) -> Callable[[], NDArray[Any]]:
@@ -216,9 +254,12 @@ def _collector(
 
 
 def _checked_input(
-    value: Value | Held, inputs: Mapping[str, NDArray[Any]], n_rounds: int = 1
+    value: Value | Held,
+    inputs: Mapping[str, NDArray[Any]],
+    n_rounds: int = 1,
+    n_replicas: int = 1,
 ) -> NDArray[Any]:
-    shape = value.shape if n_rounds == 1 else (n_rounds, *value.shape)
+    shape = (*(n for n in (n_rounds, n_replicas) if n > 1), *value.shape)
     if value.name not in inputs:
         raise BadInput(f"Input {value.name!r} is missing: it takes {value.dtype} {shape}")
     array = np.asarray(inputs[value.name])

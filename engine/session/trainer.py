@@ -62,6 +62,8 @@ class Trainer:
         Engine options; None takes those of the environment.
     facts
         What the report's provenance says besides the facts of the training, by key.
+    n_computed_replicas
+        As for `Engine`.
     **compilation
         As for `compile_model`.
 
@@ -90,16 +92,28 @@ class Trainer:
         options: EngineOptions | None = None,
         *,
         facts: Mapping[str, str] | None = None,
+        n_computed_replicas: int | None = None,
         **compilation: Any,
     ) -> None:
         if model.training is None:
             raise BadModel(
                 f"{model.name!r} has no loss and no optimiser: give it to for_training first"
             )
+        n_replicas = model.training.n_replicas
+        if n_replicas != machine.n_replicas:
+            raise BadModel(
+                f"{model.name!r} is to be trained on {n_replicas} replicas, and the machine has"
+                f" {machine.n_replicas}: give for_training and load_machine the same number"
+            )
         self.model = model
         self.compiled: CompiledModel = compile_model(model, machine, **compilation)
         stated = {**(facts or {}), **model.training.facts}
-        self.engine = Engine(self.compiled.executable, options, provenance=stated)
+        self.engine = Engine(
+            self.compiled.executable,
+            options,
+            provenance=stated,
+            n_computed_replicas=n_computed_replicas,
+        )
         self.n_steps = 0
         self.overflows: dict[str, int] = {}
 
@@ -239,11 +253,9 @@ class Trainer:
 
     def _not_finite(self, inputs: Arrays, loss: NDArray[Any]) -> str:
         """Return the sentence about a loss that is no number."""
-        training = self.compiled.training
-        assert training is not None
-        first = 0 if training.n_rounds == 1 else int(np.flatnonzero(~np.isfinite(loss))[0])
-        batch = inputs if training.n_rounds == 1 else {k: v[first] for k, v in inputs.items()}
-        what = "no number" if np.isnan(np.atleast_1d(loss)[first]) else "infinite"
+        first = tuple(np.argwhere(~np.isfinite(loss))[0])  # micro-batch, replica, where several are
+        batch = {name: np.asarray(array)[first] for name, array in inputs.items()}
+        what = "no number" if np.isnan(loss[first]) else "infinite"
         culprit = self._culprit(batch)
         where = f", first in {culprit}" if culprit else ""
         return (

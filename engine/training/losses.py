@@ -120,6 +120,7 @@ def for_training(  # noqa: PLR0913 # the options of training
     optimiser: Optimiser,
     n_rounds: int = 1,
     *,
+    n_replicas: int = 1,
     is_averaged: bool = True,
     anchors: Sequence[str] = (),
     seed: int = 0,
@@ -140,6 +141,9 @@ def for_training(  # noqa: PLR0913 # the options of training
     n_rounds
         Micro-batches of a step, each of the batch of the model; a step follows their mean, or
         their sum without `is_averaged`.
+    n_replicas
+        Replicas that train on data of their own: the step follows the mean, or the sum, of what
+        all of them lose.
     anchors
         Names of values whose gradients become outputs, called ``Gradient___`` and the name.
     seed
@@ -167,7 +171,7 @@ def for_training(  # noqa: PLR0913 # the options of training
             f"{model.name!r} has no parameter that can be trained: its weights are no"
             " floating-point initializers, or none of them was asked for"
         )
-    model = in_training_mode(model, seed)
+    model = in_training_mode(model, seed, n_replicas)
     outputs = dict(model.outputs)
     if loss.output and loss.output not in outputs:
         raise BadInput(f"There is no output {loss.output!r}; the model has {', '.join(outputs)}")
@@ -192,6 +196,7 @@ def for_training(  # noqa: PLR0913 # the options of training
             recomputation or Recomputation(),
             loss.facts,
             counts_overflows,
+            n_replicas,
         ),
     )
 

@@ -26,6 +26,7 @@ from tilescope.engine.ir import (
     Value,
     walk,
 )
+from tilescope.engine.operators.collectives import REPLICA_INDEX
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.dropout import DROPOUT
 from tilescope.engine.operators.elementwise.elementwise import BINARY, binary
@@ -46,8 +47,11 @@ _TRAINING_MODE = 12
 #: Between the seeds of the rounds of a loop: odd, so that none repeats.
 _ROUND_STEP = 0x3C6EF373
 
+#: Between the seeds of replicas, in the word that rounds leave as it is: odd, likewise.
+_REPLICA_STEP = 0x1B873593
 
-def drawing(model: Model, seed: int) -> Model:
+
+def drawing(model: Model, seed: int, n_replicas: int = 1) -> Model:
     """Return a model whose random operators draw other numbers in every run; the rest stays.
 
     Parameters
@@ -56,13 +60,15 @@ def drawing(model: Model, seed: int) -> Model:
         As a front end loads it.
     seed
         What the first run draws from.
+    n_replicas
+        Replicas, each of which draws other numbers.
     """
     if not any(operation.operator.draws for operation in walk(model.operations)):
         return model
-    return _TrainingModes(model.name, seed, trains=False).rebuilt(model)
+    return _TrainingModes(model.name, seed, n_replicas, trains=False).rebuilt(model)
 
 
-def in_training_mode(model: Model, seed: int) -> Model:
+def in_training_mode(model: Model, seed: int, n_replicas: int = 1) -> Model:
     """Return a model that draws, and whose batch normalisations keep running statistics.
 
     Dropouts and random operators draw other numbers in every micro-batch.
@@ -73,8 +79,10 @@ def in_training_mode(model: Model, seed: int) -> Model:
         As a front end loads it.
     seed
         What the numbers of the first micro-batch are drawn from.
+    n_replicas
+        Replicas, each of which draws other numbers.
     """
-    return _TrainingModes(model.name, seed, trains=True).rebuilt(model)
+    return _TrainingModes(model.name, seed, n_replicas, trains=True).rebuilt(model)
 
 
 class _TrainingModes(IrBuilder):
@@ -86,6 +94,8 @@ class _TrainingModes(IrBuilder):
         Of the model.
     seed
         What the first micro-batch draws from.
+    n_replicas
+        Replicas, each of which draws other numbers.
     trains
         Whether it is trained; else only random operators change.
 
@@ -97,9 +107,10 @@ class _TrainingModes(IrBuilder):
         Whether the operation that is being added is a loop.
     """
 
-    def __init__(self, name: str, seed: int, *, trains: bool) -> None:
+    def __init__(self, name: str, seed: int, n_replicas: int, *, trains: bool) -> None:
         super().__init__(name)
-        self.trains = trains
+        self.trains, self._n_replicas = trains, n_replicas
+        self._own_seed: Value | None = None
         words = np.array([seed], np.int64).view(np.int32)
         self.seed = State(SEED, (2,), "int32", words, purpose=Purpose.WEIGHT)
         self.updates: list[Update] = []
@@ -127,9 +138,16 @@ class _TrainingModes(IrBuilder):
         return _Region(region, self, self, self.loop).copied_region(region, values)
 
     def seed_for(self, node: Node) -> Value:
-        """Return what an operation draws from."""
-        del node
-        return self.seed
+        """Return what an operation draws from: on every replica, something else."""
+        if self._n_replicas == 1:
+            return self.seed
+        if self._own_seed is None:
+            expansion = Expansion(self, node, f"{SEED}/replica")
+            index = expansion.emit(REPLICA_INDEX)
+            step = expansion.constant(np.array([0, _REPLICA_STEP], np.int32), "step")
+            moved = binary(expansion, "multiply", step, index)
+            self._own_seed = binary(expansion, "add", self.seed, moved)
+        return self._own_seed
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         """Add an operation, or what it is in training."""

@@ -72,7 +72,7 @@ def differentiate(model: Model) -> Model:
             for operation in model.operations
         ),
     )
-    updater = training.optimiser.updater(training.factor)
+    updater = training.optimiser.updater(training.factor, training.n_replicas)
     backward = _Backward(model, training, updater)
     gradients = backward.run()
     updates = [*model.updates]

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Emitter, Parameter, Purpose, State, Update, Value
+from tilescope.engine.operators.collectives import ALL_REDUCE
 from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.elementwise.mapped import SCALED_ADD, call, operand
 from tilescope.engine.training.optimisers.clipping import ClipGroup
@@ -289,9 +290,9 @@ class Descent(ABC):
         }
         return f"{self.kind} {choices} {fixed} {self.clip_norm > 0} {self.clip_value > 0}"
 
-    def updater(self, factor: float) -> Updates:
+    def updater(self, factor: float, n_replicas: int = 1) -> Updates:
         """Return what emits the updates of a model; see `ir.Optimiser`."""
-        return Updates(self, factor)
+        return Updates(self, factor, n_replicas)
 
     def is_fixed(self, number: Number) -> bool:
         """Return whether the host leaves a number as it is."""
@@ -376,10 +377,12 @@ class Updates:
         The optimiser.
     factor
         What the sums of gradients are multiplied by.
+    n_replicas
+        Replicas whose gradients are summed.
     """
 
-    def __init__(self, optimiser: Descent, factor: float) -> None:
-        self._optimiser, self._factor = optimiser, factor
+    def __init__(self, optimiser: Descent, factor: float, n_replicas: int = 1) -> None:
+        self._optimiser, self._factor, self._n_replicas = optimiser, factor, n_replicas
         self._scaler = None if optimiser.scaling is None else Scaler(optimiser.scaling)
         self._of_group = {p: optimiser.of_group(p) for p in ("", *optimiser.specific)}
         self._numbers = {p: Numbers(o.is_fixed) for p, o in self._of_group.items()}
@@ -424,6 +427,12 @@ class Updates:
         tools = self._tools(builder)
         changes: list[Update] = []
         scale, is_fine = None, None
+        gradients = {
+            parameter: gradient
+            if self._optimiser_of(parameter).added_by
+            else self._over_replicas(builder, parameter, gradient)
+            for parameter, gradient in gradients.items()
+        }
         if self._scaler is not None:
             scale = self._scaler.inverse(tools)
             changes, is_fine = self._scaler.changes(tools, [*gradients.values()])
@@ -447,6 +456,13 @@ class Updates:
             return changes + self._updates
         return changes + [Scaler.guarded(tools, u, is_fine) for u in self._updates]
 
+    def _over_replicas(self, builder: Emitter, parameter: Parameter, gradient: Value) -> Value:
+        """Emit the sum of the gradients of all replicas."""
+        if self._n_replicas == 1:
+            return gradient
+        tools = Tools(builder, f"ReduceGradient/{parameter.name}", "ReplicatedAllReduce")
+        return tools.emit(ALL_REDUCE, [gradient], operation="add", size=self._n_replicas, stride=1)
+
     def _tools(self, builder: Emitter) -> Tools:
         return Tools(builder, "Update", self._optimiser.source)
 
@@ -461,7 +477,11 @@ class Updates:
 
     def _sum_of(self, parameter: Parameter) -> State:
         if parameter not in self._sums:
-            self._sums[parameter] = self._optimiser_of(parameter).sum_of(parameter)
+            state = self._optimiser_of(parameter).sum_of(parameter)
+            if self._n_replicas > 1:  # every replica has its share of what the sums begin with
+                share = (state.array / self._n_replicas).astype(state.dtype)
+                state = replace(state, array=share)
+            self._sums[parameter] = state
         return self._sums[parameter]
 
     def _number(
@@ -532,6 +552,8 @@ class Updates:
 
         if optimiser.added_by and gradient is not self._sums.get(parameter):
             gradient = self.accumulated(builder, parameter, gradient).value
+        if optimiser.added_by:
+            gradient = self._over_replicas(builder, parameter, gradient)
         dtype = optimiser.computed_in(parameter.dtype)
         if optimiser.stochastic_rounding:
             dtype = "float32"
@@ -540,5 +562,5 @@ class Updates:
         of_all = OfAll(optimiser.source, dtype, state_dtype, seed, number, shared)
         step = Step(builder, of_all, parameter, gradient, _named("", pattern))
         if optimiser.added_by:
-            step.summed = self._sum_of(parameter)
+            step.summed, step.share = self._sum_of(parameter), 1 / self._n_replicas
         return optimiser.step(step)

@@ -208,9 +208,12 @@ class Step(Tools):
     ----------
     summed
         What gradients were added to, where the optimiser keeps that.
+    share
+        A replica's share of what gradients are added to.
     """
 
     summed: State
+    share: float = 1.0
 
     def __init__(
         self,

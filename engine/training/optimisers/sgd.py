@@ -155,6 +155,8 @@ class Sgd(Descent):
         if self.computes("weight_decay"):
             operands += [step.cast(moved.value, step.dtype), step.number("decayFactor")]
             expression = expression + operand(2) * operand(3)
+        if step.share != 1:
+            expression = expression * step.share
         return [moved, step.update(velocity, step.mapped(expression, *operands))]
 
     def _velocity(self, parameter: Parameter, dtype: str) -> State:
