@@ -76,7 +76,15 @@ def schedule(model: Model) -> Model:
         return model
     pipeline = _Pipeline(model)
     pipeline.find_routes()
-    return replace(model, operations=tuple(pipeline.scheduled()))
+    replaced: dict[Value, Value] = {
+        update.held: update.value for update in model.updates if isinstance(update.held, Parameter)
+    }
+    return replace(
+        model,
+        operations=tuple(pipeline.scheduled()),
+        # Weights that every micro-batch changes are returned as they are afterwards.
+        outputs=tuple((name, replaced.get(value, value)) for name, value in model.outputs),
+    )
 
 
 class _Pipeline:
@@ -124,7 +132,7 @@ class _Pipeline:
         """
         for value, stage in self._replaced.items():
             first = min(self._readers.get(value, {stage}))
-            if self._n_rounds > 1 and first < stage:
+            if self._n_rounds > 1 and first < stage and not isinstance(value, Parameter):
                 raise BadModel(
                     f"{value.name!r} is read in stage {first} and replaced in stage {stage} in"
                     " every micro-batch: in a pipeline, the stage that reads it first replaces it"
@@ -150,8 +158,10 @@ class _Pipeline:
         if stage == home or not value.is_held:
             return stage == home
         if self.ipus[stage] == self.ipus[home]:
+            # Weights that every micro-batch changes are read as they are.
             replaced = self._replaced.get(value)
-            return replaced is None or (self._n_rounds == 1 and stage <= replaced)
+            is_read_before = self._n_rounds == 1 and replaced is not None and stage <= replaced
+            return replaced is None or isinstance(value, Parameter) or is_read_before
         return False
 
     def _check_parameter(self, value: Value, stage: int) -> None:
