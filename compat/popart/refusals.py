@@ -70,7 +70,6 @@ def refuse_several_ipus(options: SessionOptions, device: DeviceInfo) -> None:
         Names the option.
     """
     asked: Mapping[str, bool] = {
-        "enablePipelining": bool(options.enablePipelining),
         "enableReplicatedGraphs": bool(options.enableReplicatedGraphs)
         and options.replicatedGraphCount > 1,
         "enableDistributedReplicatedGraphs": bool(options.enableDistributedReplicatedGraphs),
@@ -133,7 +132,8 @@ def check_model(
             attribute.name == _RECOMPUTED
             and any((attribute.i, *attribute.ints))
             and is_trained
-            and options.autoRecomputation is not RecomputationType.NoRecompute
+            and options.autoRecomputation
+            not in (RecomputationType.NoRecompute, RecomputationType.Pipeline)
         ):
             raise popart_exception("A mixture of auto and manual recomputation is not supported")
 

@@ -46,6 +46,7 @@ from popart.optimizer_states import saved_states
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
 from popart.patterns import Patterns
+from popart.pipelines import check_pipelining, in_pipeline, is_one_run, with_anchors
 from popart.poplibs_log import log_plans
 from popart.random_state import ROUNDING_SEED, RandomState
 from popart.refusals import (
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
 __all__ = ["InferenceSession", "TrainingSession"]
 
 Array = NDArray[Any]
-_GRADIENT = "Gradient___"
+_GRADIENT, _RESTORED = "Gradient___", "Restored___"
 
 _DEVICEX, _SESSION = Logger("devicex"), Logger("session")
 
@@ -130,6 +131,7 @@ class _Session:
         else:
             refuse_training_options(self._options)
         refuse_options(self._options)
+        check_pipelining(self._options, deviceInfo)
         refuse_several_ipus(self._options, deviceInfo)
         self._check_patterns()
         warn_without_effect(self._options)
@@ -149,6 +151,9 @@ class _Session:
         self._check_anchors()
         with _as_popart(self._proto):
             placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
+            placed = in_pipeline(placed, self._options, dataFlow, is_trained=is_trained)
+            if is_trained:
+                placed = with_anchors(placed, self._loaded.tensors, self._options, dataFlow)
             self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
                 drawing(placed, 0)
@@ -189,6 +194,8 @@ class _Session:
         reached = set() if self._trained is None else self._loaded.flow.reached(self._trained.loss)
         for name in self._flow.anchors():
             of = name.removeprefix(_GRADIENT)
+            if name.startswith(_RESTORED) and name.removeprefix(_RESTORED) not in known:
+                raise popart_exception(f"Anchor tensor `{name}' not in Ir Tensors.")
             if name.startswith(_GRADIENT) and self._trained is not None:
                 if of in reached:
                     continue
@@ -226,7 +233,7 @@ class _Session:
         popart_exception
             When there is none of the name.
         """
-        of = name.removeprefix(_GRADIENT)
+        of = name.removeprefix(_GRADIENT).removeprefix(_RESTORED)
         scalars = self._scalars()
         if name in scalars:
             return TensorInfo(_type_of(scalars[name].dtype), [])
@@ -800,14 +807,22 @@ class _Session:
         gathered = AnchorValues(self._flow, n_rounds)
         self._load_random_state(compiled, engine)
         self._cycles = np.zeros(self._device.numIpus, np.int64)
-        for batch in range(n_batches):
+        # Batches of one run of the program: a pipeline without accumulation takes all of a step.
+        n_joined = n_batches if is_one_run(self._options) else 1
+        for first in range(0, n_batches, n_joined):
             with _as_popart():
-                outputs = self._batch(compiled, engine, stepio if has_data else None, label)
-            if has_data:
-                for anchor in self._flow.anchors():
-                    if anchor in outputs:
-                        for value in gathered.taken(anchor, batch, outputs[anchor]):
-                            stepio.write(anchor, value)
+                outputs = self._batches(
+                    compiled, engine, stepio if has_data else None, label, n_joined * n_rounds
+                )
+            if not has_data:
+                continue
+            for anchor in self._flow.anchors():
+                if anchor not in outputs:
+                    continue
+                of_batches = np.split(outputs[anchor], n_joined)
+                for batch, values in enumerate(of_batches, first):
+                    for value in gathered.taken(anchor, batch, values):
+                        stepio.write(anchor, value)
         for anchor, value in gathered.sums():
             stepio.write(anchor, value)
         self._has_run = True
@@ -841,11 +856,16 @@ class _Session:
             with _as_popart(), engine.recording(False):
                 compiled.write_held(engine, {ROUNDING_SEED: self._random.seed()})
 
-    def _batch(
-        self, compiled: CompiledModel, engine: Engine, stepio: StepIO | None, label: str
+    def _batches(
+        self,
+        compiled: CompiledModel,
+        engine: Engine,
+        stepio: StepIO | None,
+        label: str,
+        n_rounds: int,
     ) -> dict[str, Array]:
-        """Run one batch, and return the anchors by name: the values of every micro-batch."""
-        rounds: list[dict[str, Array]] = [{} for _ in range(self.accumulationFactor)]
+        """Run batches of some micro-batches, and return the anchors of all of them by name."""
+        rounds: list[dict[str, Array]] = [{} for _ in range(n_rounds)]
         if stepio is not None:
             for value in compiled.model.inputs:
                 for inputs in rounds:
@@ -854,6 +874,10 @@ class _Session:
         if compiled.model.n_rounds > 1:  # a run takes all micro-batches of a step
             joined = {name: np.stack([inputs[name] for inputs in rounds]) for name in rounds[0]}
             outputs = self._counted(compiled, engine, joined, label)
+            constant = {name for name, value in compiled.model.outputs if value.known is not None}
+            outputs |= {
+                name: np.stack([outputs[name]] * n_rounds) for name in constant & outputs.keys()
+            }
         else:
             runs = [self._counted(compiled, engine, inputs, label) for inputs in rounds]
             outputs = {name: np.stack([run[name] for run in runs]) for name in runs[0]}

@@ -37,7 +37,7 @@ _KINDS = {
     RecomputationType.Standard: "standard",
     RecomputationType.NormOnly: "norm",
     RecomputationType.RecomputeAll: "all",
-    RecomputationType.Pipeline: "none",  # of one IPU, which has no stages
+    RecomputationType.Pipeline: "pipeline",
 }
 
 #: Attribute of nodes that are computed again, or that stay. Source: graphcore/popart,
@@ -266,6 +266,7 @@ def _recomputation(options: SessionOptions, proto: onnx.ModelProto) -> Recomputa
                 kind = attribute.i or (attribute.ints[0] if attribute.ints else 0)
                 if kind in marks:
                     marks[kind].append(glob.escape((node.name or node.output[0]).strip("/")))
-    return Recomputation(
-        _KINDS[options.autoRecomputation], tuple(marks[_RECOMPUTE]), tuple(marks[_CHECKPOINT])
-    )
+    kind = _KINDS[options.autoRecomputation]
+    if kind == "pipeline" and not options.enablePipelining:
+        kind = "none"  # nothing has stages
+    return Recomputation(kind, tuple(marks[_RECOMPUTE]), tuple(marks[_CHECKPOINT]))

@@ -8,6 +8,7 @@ buffers and temporary variables are those of the function.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,8 @@ from tilescope.engine.session.repeats import (
     Repeat,
     Structures,
     find_repeats,
+    functions_of,
+    named_by,
     written_by,
 )
 
@@ -53,7 +56,9 @@ Pairs = list[tuple[Variable, Variable]]
 
 
 def outline(graph: Graph, root: ProgramSequence, costs: PhaseCosts) -> None:
-    """Outline the repeated operations of a program, in place.
+    """Outline the repeated operations of a program, and of the functions it calls, in place.
+
+    Functions share nothing with each other: stages of a pipeline are mostly on different IPUs.
 
     Parameters
     ----------
@@ -72,7 +77,21 @@ def outline(graph: Graph, root: ProgramSequence, costs: PhaseCosts) -> None:
     Source: graphcore/popart, willow/include/popart/sessionoptions.hpp, outlineThreshold: all
     operations of high value, such as convolutions, become functions; a Relu alone does not.
     """
-    uses = _Uses(Structures(costs.exchanges.digests).leaves(root))
+    structures = Structures(costs.exchanges.digests)
+    functions = functions_of(root)
+    _outline(graph, root, structures.leaves(root), costs)
+    parts = [root, *(function.body for function in functions)]
+    named = [named_by(part, with_functions=False) for part in parts]
+    n_parts = Counter(variable for of_part in named for variable in of_part)
+    shared = {variable for variable, n in n_parts.items() if n > 1}
+    for body in parts[1:]:
+        if isinstance(body, ProgramSequence):
+            _outline(graph, body, structures.body_leaves(body, shared), costs)
+
+
+def _outline(graph: Graph, root: ProgramSequence, leaves: list[Leaf], costs: PhaseCosts) -> None:
+    """Outline the repeated operations of a program with such leaves, in place."""
+    uses = _Uses(leaves)
     gains = _Gains(costs, uses)
     repeats = find_repeats(uses.leaves, gains.gain, gains.bound)
     outliner = _Outliner(graph, uses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -19,7 +19,16 @@ from tilescope.engine.program import Execute, Function, Program
 from tilescope.engine.program import Repeat as ProgramRepeat
 from tilescope.engine.program import Sequence as ProgramSequence
 
-__all__ = ["Leaf", "Repeat", "Structures", "all_repeats", "find_repeats", "written_by"]
+__all__ = [
+    "Leaf",
+    "Repeat",
+    "Structures",
+    "all_repeats",
+    "find_repeats",
+    "functions_of",
+    "named_by",
+    "written_by",
+]
 
 #: Leaves of the longest stretch that is searched for.
 _LONGEST = 128  # Assumption: more than a layer of most networks has
@@ -91,7 +100,22 @@ class Structures:
             return [ends, *inside, ends]
         if isinstance(program, Execute):
             return [self._leaf(program)]
-        return [Leaf(program, b"", tuple(_named(program)))]
+        return [Leaf(program, b"", tuple(named_by(program)))]
+
+    def body_leaves(self, body: ProgramSequence, shared: Set[Variable]) -> list[Leaf]:
+        """Return the leaves of a function in order, between two that stand for its caller.
+
+        Parameters
+        ----------
+        body
+            Of the function.
+        shared
+            Variables that programs outside of it name, too.
+        """
+        inside = self.leaves(body)
+        named = dict.fromkeys(v for leaf in inside for v in leaf.variables if v in shared)
+        ends = Leaf(body, b"", tuple({**named, **dict.fromkeys(_left_to_next_round(inside))}))
+        return [ends, *inside, ends]
 
     def _leaf(self, program: Execute) -> Leaf:
         digest = blake2b(digest_size=16)
@@ -160,9 +184,33 @@ def _written_whole(leaf: Leaf) -> set[Variable]:
     return {v for v, n in n_written.items() if n >= v.n_elements and v not in read}
 
 
-def _named(program: Program) -> dict[Variable, None]:
-    """Return the variables that a program names, whatever kind it is, in a fixed order."""
+def functions_of(program: Program) -> list[Function]:
+    """Return the functions that a program calls, in a fixed order."""
+    return [item for item in _parts_of(program) if isinstance(item, Function)]
+
+
+def named_by(program: Program, *, with_functions: bool = True) -> dict[Variable, None]:
+    """Return the variables that a program names, whatever kind it is, in a fixed order.
+
+    Parameters
+    ----------
+    program
+        The program.
+    with_functions
+        Whether what the functions name that it calls is among them.
+    """
     named: dict[Variable, None] = {}
+    for item in _parts_of(program, with_functions=with_functions):
+        if isinstance(item, Tensor | Joined):
+            named |= dict.fromkeys(item.variables)
+        elif isinstance(item, ComputeSet):
+            regions = (r for batch in item.batches for r in batch.fields.values())
+            named |= {r.variable: None for r in regions}
+    return named
+
+
+def _parts_of(program: Program, *, with_functions: bool = True) -> Iterator[object]:
+    """Yield what a program consists of: tensors, compute sets, functions, and the rest."""
     visited: set[int] = set()
     left: list[object] = [program]
     while left:
@@ -170,18 +218,13 @@ def _named(program: Program) -> dict[Variable, None]:
         if id(item) in visited:
             continue
         visited.add(id(item))
-        if isinstance(item, Tensor | Joined):
-            named |= dict.fromkeys(item.variables)
-        elif isinstance(item, ComputeSet):
-            regions = (r for batch in item.batches for r in batch.fields.values())
-            named |= {r.variable: None for r in regions}
-        elif isinstance(item, Mapping):
+        yield item
+        if isinstance(item, Mapping):
             left += item.values()
         elif isinstance(item, list | tuple):
             left += item
-        elif isinstance(item, Program | Function):
+        elif isinstance(item, Program) or (with_functions and isinstance(item, Function)):
             left += vars(item).values()
-    return named
 
 
 def find_repeats(

@@ -57,7 +57,8 @@ def differentiate(model: Model) -> Model:
     Raises
     ------
     BadModel
-        When the loss is no scalar, depends on no parameter, or does not hold the loss scaling.
+        When the loss is no scalar, depends on no parameter, or does not hold the loss scaling; or
+        when both the model and its training state micro-batches.
     UnsupportedOperators
         When an operator between a parameter and the loss has no gradient.
     """
@@ -72,6 +73,11 @@ def differentiate(model: Model) -> Model:
             for operation in model.operations
         ),
     )
+    if model.n_rounds > 1 and training.n_rounds > 1:
+        raise BadModel(
+            f"{model.name!r} is pipelined with {model.n_rounds} micro-batches and trained with"
+            f" {training.n_rounds}: state their number once"
+        )
     updater = training.optimiser.updater(training.factor, training.n_replicas)
     backward = _Backward(model, training, updater)
     gradients = backward.run()
@@ -91,7 +97,7 @@ def differentiate(model: Model) -> Model:
         outputs=outputs,
         operations=(*model.operations, *backward.builder.operations),
         updates=tuple(updates),
-        n_rounds=training.n_rounds,
+        n_rounds=training.n_rounds * model.n_rounds,
         closing=tuple(closing.operations),
         closing_updates=tuple(closing_updates),
         training=None,

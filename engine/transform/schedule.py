@@ -64,7 +64,8 @@ def schedule(model: Model) -> Model:
     """Return a pipelined model with its operations by stage, and what crosses between stages.
 
     The forward pass has stages 0 to P-1, and the backward pass of stage s is stage 2P-2-s: the last
-    forward stage and the first backward one are one. Other models stay as they are.
+    forward stage and the first backward one are one. A single micro-batch has nothing to run
+    beside: it runs as without a pipeline. Other models stay as they are.
 
     Raises
     ------
@@ -74,9 +75,19 @@ def schedule(model: Model) -> Model:
     """
     if not model.is_pipelined:
         return model
+    if model.n_rounds == 1:
+        return replace(model, is_pipelined=False)
     pipeline = _Pipeline(model)
     pipeline.find_routes()
-    return replace(model, operations=tuple(pipeline.scheduled()))
+    replaced: dict[Value, Value] = {
+        update.held: update.value for update in model.updates if isinstance(update.held, Parameter)
+    }
+    return replace(
+        model,
+        operations=tuple(pipeline.scheduled()),
+        # Weights that every micro-batch changes are returned as they are afterwards.
+        outputs=tuple((name, replaced.get(value, value)) for name, value in model.outputs),
+    )
 
 
 class _Pipeline:
@@ -96,7 +107,6 @@ class _Pipeline:
         order = sorted(range(len(stages)), key=stages.__getitem__)
         self.operations = [model.operations[i] for i in order]
         self.stages = [stages[i] for i in order]
-        self._n_rounds = model.n_rounds
         self._maker: dict[Value, Operation] = {}
         self._home: dict[Value, int] = {}
         self._readers: dict[Value, set[int]] = {}
@@ -110,6 +120,7 @@ class _Pipeline:
         for update in model.updates:
             readers = self._readers.get(update.held, {0})
             self._replaced[update.held] = self._home.get(update.value, min(readers))
+        self._invariants = self._find_invariants()
         self._routes: dict[Value, _Route] = {}
         self._again: dict[tuple[Value, int], Value] = {}
         self._slots: dict[tuple[int, int], Value] = {}
@@ -124,7 +135,7 @@ class _Pipeline:
         """
         for value, stage in self._replaced.items():
             first = min(self._readers.get(value, {stage}))
-            if self._n_rounds > 1 and first < stage:
+            if first < stage and not isinstance(value, Parameter):
                 raise BadModel(
                     f"{value.name!r} is read in stage {first} and replaced in stage {stage} in"
                     " every micro-batch: in a pipeline, the stage that reads it first replaces it"
@@ -150,8 +161,8 @@ class _Pipeline:
         if stage == home or not value.is_held:
             return stage == home
         if self.ipus[stage] == self.ipus[home]:
-            replaced = self._replaced.get(value)
-            return replaced is None or (self._n_rounds == 1 and stage <= replaced)
+            # Weights that every micro-batch changes are read as they are.
+            return value not in self._replaced or isinstance(value, Parameter)
         return False
 
     def _check_parameter(self, value: Value, stage: int) -> None:
@@ -170,22 +181,22 @@ class _Pipeline:
                 " between IPUs; put both stages on one IPU"
             )
 
+    def _find_invariants(self) -> dict[Value, frozenset[Value]]:
+        """Return the results that no micro-batch changes, with the held values they depend on."""
+        found: dict[Value, frozenset[Value]] = {}
+        for operation in self.operations:
+            read = _read_by(operation)
+            if operation.operator.is_kept or not all(v in found or v.is_held for v in read):
+                continue
+            held = frozenset[Value]().union(*(found.get(value, {value}) for value in read))
+            if held.isdisjoint(self._replaced):
+                found |= dict.fromkeys(operation.results, held)
+        return found
+
     def _is_invariant(self, value: Value, stage: int) -> bool:
         """Return whether a stage can compute a value again from what no micro-batch changes."""
-        pending, seen = [value], {value}
-        while pending:
-            operation = self._maker.get(pending.pop())
-            if operation is None or operation.operator.is_kept:
-                return False
-            for operand in _read_by(operation):
-                if operand in self._maker:
-                    pending += [] if operand in seen else [operand]
-                    seen.add(operand)
-                elif not (operand.is_held and self._is_there(operand, stage)) or (
-                    operand in self._replaced and self._n_rounds > 1
-                ):
-                    return False
-        return True
+        held = self._invariants.get(value)
+        return held is not None and all(self._is_there(v, stage) for v in held)
 
     def _bring(self, route: _Route, stage: int) -> None:
         """Let a stage have a value: from a stash on its IPU, or from the stage before."""

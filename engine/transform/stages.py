@@ -20,7 +20,9 @@ def pipelined(model: Model, n_rounds: int = 1) -> Model:
         As a front end loads it; its nodes state stages (`tilescope.engine.transform.split`), or
         IPUs, which are the stages then.
     n_rounds
-        Micro-batches of a run. Training states its own.
+        Micro-batches of a run. Training states its own; if it states one, each of these changes the
+        weights. A stage then reads weights that lack the gradients of the micro-batches that have
+        not come back yet.
     """
     return replace(model, is_pipelined=True, n_rounds=n_rounds)
 

@@ -26,6 +26,8 @@ from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.repeats import Structures
 from tilescope.engine.session.trainer import Trainer
 from tilescope.engine.training import Loss, Sgd, for_training
+from tilescope.engine.transform.split import split
+from tilescope.engine.transform.stages import pipelined
 
 MACHINE = load_machine("c600", tiles_per_ipu=24)
 N_CHANNELS, SIZE = 16, 12
@@ -216,3 +218,25 @@ def test_a_loop_leaves_what_it_reads_first_and_what_it_writes_in_part() -> None:
     assert begin is end
     assert set(begin.variables) == {part.variable, carried.variable}
     assert len(inside) == 3
+
+
+@pytest.mark.usefixtures("at_any_gain")
+def test_stages_of_a_pipeline_share_vertices_within_themselves() -> None:
+    """What a stage leaves to another one, or to itself in the next cycle, is as without."""
+    model = residual(6)
+    stages = {op.name: i // -(-len(model.operations) // 2) for i, op in enumerate(model.operations)}
+    piped = pipelined(split(model, {}, stages), 5)
+    machine = load_machine("gc200", n_ipus=2, tiles_per_ipu=16)
+    made = [compile_model(piped, machine, outlines=outlines) for outlines in (False, True)]
+    sets = [len(one.executable.graph.compute_sets) for one in made]
+    assert sets[1] < sets[0]
+    rng = np.random.default_rng(0)
+    (value,) = piped.inputs
+    x = rng.standard_normal((5, *value.shape)).astype(value.dtype)
+    runs = []
+    for one in made:
+        with Engine(one.executable) as engine:
+            runs.append([one.run(engine, {value.name: x}) for _ in range(2)])
+    for plain, outlined in zip(*runs, strict=True):
+        for name, array in plain.items():
+            np.testing.assert_array_equal(outlined[name], array)

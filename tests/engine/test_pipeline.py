@@ -529,3 +529,38 @@ def test_a_parameter_on_two_ipus_is_refused(tmp_path: Path) -> None:
     expected = _trained(model, 1, 5, Sgd(lr=0.1, momentum=0.9), "none")
     placed = split(model, dict.fromkeys(graph.stages, 0), graph.stages)
     _compare(_trained(pipelined(placed), 1, 5, Sgd(lr=0.1, momentum=0.9), "none"), expected)
+
+
+def test_weights_that_every_micro_batch_changes(tmp_path: Path) -> None:
+    """Without accumulation, the first of two stages reads weights of three micro-batches ago."""
+    graph = Graph()
+    value = graph.node("MatMul", ["x", graph.weight("w", WIDTH, WIDTH)], "first", 0)
+    value = graph.node("MatMul", [value, graph.weight("v", WIDTH, 1)], "second", 1)
+    path = graph.saved(tmp_path, value)
+    model = pipelined(split(load_onnx(path, trainable=["w", "v"]), {}, graph.stages), 7)
+    loss = Loss(kind="identity", reduction="sum")
+    with Trainer(for_training(model, loss, Sgd(lr=0.01)), MACHINES[2]) as trainer:
+        actual = trainer.step({"x": X[:7]})["loss"]
+        held = trainer.weights()
+    w, v = graph.weights["w"].astype(float), graph.weights["v"].astype(float)
+    expected, waiting = [], list[Any]()
+    for x in X[:7].astype(float):
+        hidden = x @ w
+        expected.append((hidden @ v).sum())
+        # The gradient reaches the first stage two cycles later, after the forward pass there.
+        waiting.append(np.outer(x.sum(0), v[:, 0]))
+        v = v - 0.01 * hidden.sum(0)[:, None]
+        if len(waiting) > 2:
+            w = w - 0.01 * waiting.pop(0)
+    for gradient in waiting:
+        w = w - 0.01 * gradient
+    np.testing.assert_allclose(actual, expected, rtol=1e-4)
+    np.testing.assert_allclose(held["w"], w, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(held["v"], v, rtol=1e-4, atol=1e-5)
+
+
+def test_micro_batches_are_stated_once(tmp_path: Path) -> None:
+    model, stages = _model(tmp_path, "chain", 2, trainable=())
+    trained = for_training(pipelined(split(model, {}, stages), 4), Loss(kind="nll"), Sgd(lr=0.1), 4)
+    with pytest.raises(BadModel, match="with 4 micro-batches and trained with 4: state"):
+        transform(trained)

@@ -274,8 +274,11 @@ def test_data_of_another_size_or_type() -> None:
 
 
 def test_what_needs_several_ipus_is_refused_by_its_option() -> None:
-    for option in ("enablePipelining", "enableDistributedReplicatedGraphs"):
-        with pytest.raises(popart.popart_exception, match=f"{option} needs several IPUs"):
+    for option, message in (
+        ("enablePipelining", "Pipelining requires more than 1 IPU"),
+        ("enableDistributedReplicatedGraphs", "enableDistributedReplicatedGraphs needs several"),
+    ):
+        with pytest.raises(popart.popart_exception, match=message):
             _inference(popart.DataFlow(1, ["m"]), **{option: True})
     with pytest.raises(popart.popart_exception, match="enableReplicatedGraphs needs several"):
         _inference(popart.DataFlow(1, ["m"]), enableReplicatedGraphs=True, replicatedGraphCount=2)

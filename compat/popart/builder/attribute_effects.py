@@ -27,7 +27,7 @@ ATTRIBUTE_EFFECTS: dict[str, tuple[Effect, str, str]] = {
         "whether an output is kept for the backward pass",
     ),
     reserved.VIRTUAL_GRAPH: (Effect.REFUSED, "virtualGraph", _PLACED),
-    reserved.PIPELINE_STAGE: (Effect.REFUSED, "pipelineStage", _PLACED),
+    reserved.PIPELINE_STAGE: (Effect.ACTS, "pipelineStage", "stage of a pipeline"),
     reserved.EXECUTION_PHASE: (Effect.REFUSED, "executionPhase", _PLACED),
     reserved.OUTPUT_LOCATION: (Effect.REFUSED, "outputTensorLocation", "needs the host's memory"),
     reserved.COLLECTIVE_GROUP: (Effect.REFUSED, "commGroup", "needs several replicas"),
