@@ -17,18 +17,24 @@ if TYPE_CHECKING:
     from tilescope.engine.frontend.onnx import load_onnx
     from tilescope.engine.frontend.onnx.facts.trainables import write_trained
     from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+    from tilescope.engine.frontend.operator_file import load_operators
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.vertex.codelet import Field, Scalar
     from tilescope.engine.ir import Recomputation
+    from tilescope.engine.ir.custom_operator import custom_operator
     from tilescope.engine.ir.half_policy import HalfPolicy
+    from tilescope.engine.ir.registered import forget_operator
     from tilescope.engine.library.builder import Builder
+    from tilescope.engine.library.popops.elementwise.map_codelet import map_codelet
     from tilescope.engine.machine import Machine, load_machine
+    from tilescope.engine.operators.table import operator
     from tilescope.engine.options import EngineOptions
     from tilescope.engine.options import resolve as resolve_options
     from tilescope.engine.session.compilation import compile_model
     from tilescope.engine.session.compile import compile_programs
     from tilescope.engine.session.compiled_model import CompiledModel
     from tilescope.engine.session.engine import Engine
+    from tilescope.engine.session.operator_check import check_operator
     from tilescope.engine.session.source_compilation import compile_source
     from tilescope.engine.session.synthetic_data import with_synthetic_data
     from tilescope.engine.session.trainer import LossNotFinite, Trainer
@@ -75,15 +81,21 @@ __all__ = [
     "Sgd",
     "Tensor",
     "Trainer",
+    "check_operator",
     "codelet",
     "compile_model",
     "compile_programs",
     "compile_source",
     "concat",
+    "custom_operator",
     "for_training",
+    "forget_operator",
     "in_half",
     "load_machine",
     "load_onnx",
+    "load_operators",
+    "map_codelet",
+    "operator",
     "resolve_options",
     "with_synthetic_data",
     "write_trained",
@@ -131,6 +143,12 @@ _PLACES = {
         "with_synthetic_data",
     ),
     "write_trained": ("tilescope.engine.frontend.onnx.facts.trainables", "write_trained"),
+    "check_operator": ("tilescope.engine.session.operator_check", "check_operator"),
+    "custom_operator": ("tilescope.engine.ir.custom_operator", "custom_operator"),
+    "forget_operator": ("tilescope.engine.ir.registered", "forget_operator"),
+    "load_operators": ("tilescope.engine.frontend.operator_file", "load_operators"),
+    "map_codelet": ("tilescope.engine.library.popops.elementwise.map_codelet", "map_codelet"),
+    "operator": ("tilescope.engine.operators.table", "operator"),
 }
 
 follow_environment()

@@ -25,6 +25,7 @@ __all__ = [
     "IpusOption",
     "KeepFloatOption",
     "MachineOption",
+    "OperatorsOption",
     "ParametersOption",
     "PipelineOption",
     "PrecisionOption",
@@ -35,6 +36,7 @@ __all__ = [
     "TilesOption",
     "dims_of",
     "directory_of",
+    "load_operator_files",
     "memory_of",
     "options_of",
     "partials_of",
@@ -155,6 +157,15 @@ PipelineOption: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+OperatorsOption: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--operators",
+        help="Python file that registers operators of your own (engine.custom_operator);"
+        " repeatable.",
+        show_default=False,
+    ),
+]
 TilesOption: TypeAlias = Annotated[
     int | None, typer.Option(help="Tiles per IPU; all by default.", show_default=False)
 ]
@@ -178,6 +189,15 @@ def phases(quiet: bool) -> Iterator[Callable[[str], None]]:
         return
     with progress("Compiling", after_s=0) as tell:
         yield tell
+
+
+def load_operator_files(paths: list[Path] | None) -> None:
+    """Run the files of ``--operators``."""
+    if paths:
+        from tilescope.engine.frontend.operator_file import load_operators
+
+        for path in paths:
+            load_operators(path)
 
 
 def directory_of(text: str) -> Path:

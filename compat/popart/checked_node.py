@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from popart.builder.graph import Graph
-from popart.builder.inference import known_type, shape_of_type
+from popart.builder.inference import known_type
+from popart.builder.types import shape_of_type
 from popart.errors import popart_exception
 from popart.tensor_info import type_of_onnx_element
 

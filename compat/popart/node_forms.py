@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import onnx
 from onnx import helper
 
-from popart.builder.inference import shape_of_type
+from popart.builder.types import shape_of_type
 from popart.checked_node import CheckedModel, CheckedNode
 from popart.errors import popart_exception
 

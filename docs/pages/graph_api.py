@@ -14,6 +14,7 @@ from tilescope.engine.codelets.popops.elementwise.operations import TO_BOOL
 from tilescope.engine.codelets.popops.elementwise.rates import Rate, rate_of
 from tilescope.engine.codelets.popops.elementwise.ternary import TERNARY_RATES
 from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
+from tilescope.engine.frontend.operator_file import load_operators
 from tilescope.engine.graph import (
     Graph,
     Tensor,
@@ -26,6 +27,9 @@ from tilescope.engine.graph import (
 )
 from tilescope.engine.graph.vertex.codelet import Codelet, Field, Scalar
 from tilescope.engine.graph.vertex.law import Batch
+from tilescope.engine.ir import Expansion
+from tilescope.engine.ir.custom_operator import custom_operator
+from tilescope.engine.ir.registered import forget_operator
 from tilescope.engine.library import comm_group
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.ctc_options import CtcLossOptions
@@ -64,6 +68,7 @@ from tilescope.engine.library.popops import cycle_count
 from tilescope.engine.library.popops.elementwise import bit_cast, fill, in_place, iota, scaled_add
 from tilescope.engine.library.popops.elementwise import map as expression_map
 from tilescope.engine.library.popops.elementwise import operations as elementwise
+from tilescope.engine.library.popops.elementwise.map_codelet import map_codelet
 from tilescope.engine.library.popops.reduction import arg_reduce, cumulative_sum, histogram, reduce
 from tilescope.engine.library.popops.slicing import (
     dynamic_slice,
@@ -82,9 +87,11 @@ from tilescope.engine.library.poprand import random_numbers
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
+from tilescope.engine.operators.table import operator
 from tilescope.engine.options import resolve
 from tilescope.engine.session.compile import compile_programs
 from tilescope.engine.session.engine import Engine
+from tilescope.engine.session.operator_check import check_operator
 
 __all__ = ["LIBRARY", "render"]
 
@@ -262,6 +269,15 @@ _PREFIXES: Mapping[Any, str] = {
     inspect.Parameter.VAR_KEYWORD: "**",
 }
 #: Classes that other calls return and users never construct.
+#: Functions of operators that users write.
+_OF_OPERATORS = (
+    custom_operator,
+    map_codelet,
+    operator,
+    load_operators,
+    check_operator,
+    forget_operator,
+)
 _RETURNED = (Machine, Tensor, TileMapping, Batch, Codelet)
 
 
@@ -284,6 +300,10 @@ def render() -> str:
         *_functions("tilescope.engine.graph", [blocks, interval_lists]),
         *_functions("tilescope.engine", [codelet]),
         *(line for kind in (Field, Scalar, Batch, Codelet) for line in _class(kind)),
+        "## Custom operators\n",
+        "[Write a custom operator](../how-to/write-an-operator.md) is a guide.\n",
+        *_functions("tilescope.engine", _OF_OPERATORS),
+        *_class(Expansion),
         "## Library\n",
     ]
     for module, functions in LIBRARY.items():

@@ -19,7 +19,8 @@ _INTRODUCTION = """\
 ONNX operators for inference and training, with static shapes. A model with other operators is
 rejected with the full list of them. ONNX defines some operators as functions: if the body has
 supported operators only, it replaces the operator. Functions defined in the model are inlined too.
-[Add an operator](../how-to/add-an-operator.md) describes how to support another one.
+[Add an operator](../how-to/add-an-operator.md) describes how to support another one,
+and [Write a custom operator](../how-to/write-an-operator.md) how to add one of your own domain.
 
 *Gradient* says whether a model trains through the operator; the parts that it is decomposed into
 may include one that is flat, such as a comparison. Where an operator has no gradient, or data

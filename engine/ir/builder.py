@@ -22,7 +22,7 @@ from tilescope.engine.ir.operation import (
     ResultType,
 )
 from tilescope.engine.ir.placement import UNPLACED
-from tilescope.engine.ir.standard import standard
+from tilescope.engine.ir.standard import attributes_of, standard, version_of
 from tilescope.engine.ir.value import MOST_DIMS, Constant, Value
 
 __all__ = ["IrBuilder", "TypeMemo", "decomposed", "results_of"]
@@ -121,12 +121,8 @@ class IrBuilder:
         BadModel
             When the operands do not agree.
         """
-        version = 1
-        if not operator.is_primitive:
-            version = standard().version(operator.name, operator.domain)
-            attributes = standard().with_defaults(
-                operator.name, operator.domain, version, attributes
-            )
+        version = version_of(operator)
+        attributes = attributes_of(operator, version, f"Node {name!r} ({source})", attributes)
         node = Node(
             operator=operator,
             name=name,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,11 @@ import numpy as np
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Operator, Region
+from tilescope.engine.ir.registered import registered_digest
 from tilescope.engine.ir.training import Training
 from tilescope.engine.ir.value import NarrowConstant, Update, Value
 
-__all__ = ["described", "model_digests", "model_identity", "operator_key"]
+__all__ = ["OperatorKeys", "described", "model_digests", "model_identity"]
 
 
 def model_digests(model: Model) -> tuple[str, str]:
@@ -112,7 +113,7 @@ def model_identity(model: Model) -> str:
     Raises
     ------
     TypeError
-        When it refers to something that has no digest, such as an operator of the user's own.
+        When it refers to something that has no digest.
     """
     return digest_of([json.dumps(_Whole().described(model), separators=(",", ":"))])
 
@@ -133,6 +134,7 @@ class _Whole:
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
+        self._keys = OperatorKeys()
         self._seen: list[Any] = []  # what has a number stays: no id is used again
 
     def described(self, value: Any) -> Any:
@@ -157,7 +159,7 @@ class _Whole:
             case Enum():
                 return ["enum", type(value).__name__, self.described(value.value)]
             case Operator():
-                return ["operator", operator_key(value)]
+                return ["operator", self._keys.of(value)]
         if not is_dataclass(value) or isinstance(value, type):
             raise TypeError(f"{type(value).__name__} has no digest")
         number = self._numbers.get(id(value))
@@ -177,8 +179,39 @@ class _Whole:
         ]
 
 
+class OperatorKeys:
+    """Keys of operators: names of the engine's; of a user's, with a digest of the user's code.
+
+    A user's operator may emit others by their names: the digest is that of all that are registered.
+    It is taken once, for the keys of one model.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[Operator, str] = {}
+
+    def of(self, operator: Operator) -> str:
+        """Return the key of an operator.
+
+        Raises
+        ------
+        TypeError
+            When a function of it uses an object without a digest, or is neither the engine's nor
+            registered.
+        """
+        if operator.definition is None:
+            return _key_of_own(operator)
+        if operator not in self._own:
+            digest = operator.definition.digest
+            self._own[operator] = f"{operator.key} {digest} {self._registered}"
+        return self._own[operator]
+
+    @cached_property
+    def _registered(self) -> str:
+        return registered_digest()
+
+
 @cache
-def operator_key(operator: Operator) -> str:
+def _key_of_own(operator: Operator) -> str:
     """Return the key of an operator of the engine.
 
     Raises

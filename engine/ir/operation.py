@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.errors import BadModel
+from tilescope.engine.ir.definition import Definition
 from tilescope.engine.ir.hints import Hints
 from tilescope.engine.ir.placement import UNPLACED, Placement
 from tilescope.engine.ir.value import Constant, Value
@@ -120,6 +121,8 @@ class Operator:
         tensor of the operand's shape, or None where any layout does.
     is_kept
         Whether it stays where nothing reads its results, such as what prints.
+    definition
+        What a user states of an operator of their own; None for others.
     """
 
     name: str
@@ -140,6 +143,7 @@ class Operator:
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None
     is_kept: bool = False
+    definition: Definition | None = None
 
     @property
     def key(self) -> str:

@@ -17,6 +17,7 @@ from tilescope.engine.arguments import a_count, a_kind, a_list, a_switch, a_text
 from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.graph import Tensor, View
+from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.comm_group import CommGroup
 from tilescope.engine.library.ctc_options import CtcLossOptions
@@ -77,6 +78,8 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     Sequence[int] | View | NDArray[Any]: _shape_or(
         View | np.ndarray, "a tensor, an ndarray of constants, or a shape"
     ),
+    Codelet: _kind(Codelet, "a codelet; engine.codelet makes one"),
+    Mapping[str, float]: _kind(Mapping, "a dictionary of numbers"),
     Window: _kind(Window, "an engine.library.window.Window"),
     Mapping[str, int]: _kind(Mapping, "a dictionary of integers"),
     str: a_text,

@@ -12,7 +12,7 @@ from tilescope.engine.errors import BadExecutable
 from tilescope.engine.graph import Joined, Tensor, Variable, View
 from tilescope.engine.graph.identity.array_digests import ArrayDigests
 from tilescope.engine.ir import NarrowConstant, Operation, Value
-from tilescope.engine.ir.digest import described, operator_key
+from tilescope.engine.ir.digest import OperatorKeys, described
 from tilescope.engine.ir.value import looked_at
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.fragment import Beginning, Fragment, Unrepeatable
@@ -118,6 +118,7 @@ class Fragments:
     def __init__(self, store: FragmentStore, digests: ArrayDigests) -> None:
         self._store, self._digests = store, digests
         self._options: dict[object, str] = {}
+        self._keys = OperatorKeys()
         #: Operations lowered anew and taken from the store.
         self.n_lowered, self.n_taken = 0, 0
 
@@ -170,7 +171,7 @@ class Fragments:
         ]
         try:
             parts = (
-                operator_key(operation.operator),
+                self._keys.of(operation.operator),
                 (operation.name, operation.source, operation.version, operation.n_outputs),
                 described(operation.attributes),
                 described(operation.hints.stated()),

@@ -2,8 +2,8 @@
 
 from tilescope.engine.ir.standard import use_standard
 from tilescope.engine.operators.onnx_standard import OnnxStandard
-from tilescope.engine.operators.table import FAMILIES, OPERATORS, supported_operators
+from tilescope.engine.operators.table import FAMILIES, OPERATORS, operator, supported_operators
 
-__all__ = ["FAMILIES", "OPERATORS", "supported_operators"]
+__all__ = ["FAMILIES", "OPERATORS", "operator", "supported_operators"]
 
 use_standard(OnnxStandard())

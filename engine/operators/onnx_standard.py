@@ -25,9 +25,9 @@ _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "output_datatype")
 class OnnxStandard:
     """ONNX as the standard of the operators (`tilescope.engine.ir.standard.Standard`)."""
 
-    def version(self, op_type: str, domain: str) -> int:
-        """Return the version of an operator's schema in the newest opset."""
-        return version_of(op_type, domain)
+    def version(self, op_type: str, domain: str, opset: int | None) -> int:
+        """Return the version of an operator's schema in an opset, or in the newest."""
+        return version_of(op_type, domain, opset)
 
     def with_defaults(
         self, op_type: str, domain: str, version: int, attributes: Mapping[str, Any]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+from collections.abc import MutableMapping
+
+from tilescope.engine.errors import UnsupportedOperators
 from tilescope.engine.ir import Operator
+from tilescope.engine.ir.registered import REGISTERED
 from tilescope.engine.operators import (
     collectives,
     ctc,
@@ -73,7 +78,7 @@ from tilescope.engine.operators.quantised import integer_product, quantised
 from tilescope.engine.operators.sampling import regions, resize, sampling
 from tilescope.engine.operators.window import convolution, convolution_transpose, pool
 
-__all__ = ["FAMILIES", "OPERATORS", "supported_operators"]
+__all__ = ["FAMILIES", "OPERATORS", "operator", "supported_operators"]
 
 #: A new family is entered here.
 FAMILIES = (
@@ -146,12 +151,34 @@ FAMILIES = (
     unique,
 )
 
-#: Every operator and primitive by `Operator.key`.
-OPERATORS: dict[str, Operator] = {
-    operator.key: operator for family in FAMILIES for operator in family.RECORDS
-}
+#: Every operator and primitive by `Operator.key`: the engine's, then those that users register.
+OPERATORS: MutableMapping[str, Operator] = ChainMap(
+    {operator.key: operator for family in FAMILIES for operator in family.RECORDS}, REGISTERED
+)
 
 
 def supported_operators() -> list[str]:
     """Return the names of the operators that models may use, in alphabetical order."""
     return sorted(key for key, operator in OPERATORS.items() if not operator.is_primitive)
+
+
+def operator(key: str) -> Operator:
+    """Return the record of an operator, for decompositions to emit.
+
+    Parameters
+    ----------
+    key
+        Name of an operator of ONNX or of a primitive; others with their domain before it, such as
+        ``custom.ops.Cube``.
+
+    Raises
+    ------
+    UnsupportedOperators
+        When there is none.
+    """
+    if key not in OPERATORS:
+        raise UnsupportedOperators(
+            f"Operator {key!r} is not supported: the page Supported operators lists those that are,"
+            " and custom_operator registers one of your own"
+        )
+    return OPERATORS[key]

@@ -17,6 +17,7 @@ from tilescope.engine.errors import BadModel, BadOption, OutOfTileMemory
 from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.ir import Model
 from tilescope.engine.ir.model import PRECISIONS
+from tilescope.engine.ir.registered import registered_digest
 from tilescope.engine.machine import Machine
 from tilescope.engine.options import EngineOptions, resolve
 from tilescope.engine.session.capacity import Excess
@@ -162,7 +163,11 @@ class _Key:
         drawn = None if setup.synthetic is None else seed
         try:
             digest = source.digest(())
-            question = ("source", type(source).__name__, digest, machine, settings, setup, drawn)
+            question: tuple[object, ...] = (
+                *("source", type(source).__name__, digest),
+                *(machine, settings, setup, drawn),
+                *filter(None, [registered_digest()]),
+            )
             return cls(programs, digest, programs.parts(question))
         except (BadModel, TypeError) as error:
             _log.info("program not stored: %s", error)

@@ -8,14 +8,14 @@ from dataclasses import replace
 from tilescope.engine.ir import Expansion, IrBuilder, Model, Node, Operation, Operator, Value
 from tilescope.engine.ir.builder import decomposed
 
-__all__ = ["Decomposer", "decompose"]
+__all__ = ["Decomposer", "decompose", "has_own_gradient"]
 
 
 def decompose(model: Model, keep: Collection[str] = ()) -> Model:
     """Return the model with every operator that has a decomposition replaced by it.
 
-    In a model that is trained, those with a form for training stay whole until it gets its
-    backward pass.
+    In a model that is trained, those with a form for training, or a gradient of the user's own,
+    stay whole until it gets its backward pass.
 
     Parameters
     ----------
@@ -27,8 +27,16 @@ def decompose(model: Model, keep: Collection[str] = ()) -> Model:
     whole = set(keep)
     if model.training is not None:
         operators = _operators(model.operations)
-        whole |= {x.key for x in operators if x.decompose_for_training is not None}
+        whole |= {
+            x.key for x in operators if x.decompose_for_training is not None or has_own_gradient(x)
+        }
     return Decomposer(model.name, frozenset(whole)).rebuilt(model)
+
+
+def has_own_gradient(operator: Operator) -> bool:
+    """Return whether a user states the gradient of an operator that is decomposed."""
+    is_whole = operator.decompose is None or operator.gradient is None
+    return operator.definition is not None and not is_whole
 
 
 def _operators(operations: Sequence[Operation]) -> Iterator[Operator]:

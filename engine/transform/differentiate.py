@@ -37,7 +37,7 @@ from tilescope.engine.operators.movement.layout import BROADCAST, reshape
 from tilescope.engine.operators.movement.slicing import UNSLICE
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.transform.as_rounds import LOOPS, as_rounds
-from tilescope.engine.transform.decompose import Decomposer
+from tilescope.engine.transform.decompose import Decomposer, has_own_gradient
 
 __all__ = ["GRADIENT", "differentiate"]
 
@@ -92,7 +92,7 @@ def differentiate(model: Model) -> Model:
     else:
         updates += backward.accumulated(gradients)
         closing_updates = updater.closing(closing)
-    return replace(
+    differentiated = replace(
         model,
         outputs=outputs,
         operations=(*model.operations, *backward.builder.operations),
@@ -104,6 +104,29 @@ def differentiate(model: Model) -> Model:
         recomputation=training.recomputation,
         counts_overflows=training.counts_overflows,
     )
+    if any(has_own_gradient(operation.operator) for operation in walk(differentiated.operations)):
+        return _Late(model.name).rebuilt(differentiated)
+    return differentiated
+
+
+class _Late(Decomposer):
+    """Decomposes what was whole for its gradient, in the pass of the operation."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, frozenset())
+        self._pass: TrainingPass | None = None
+
+    def inside(self, name: str) -> IrBuilder:
+        return _Late(name)
+
+    def copy(self, operations: Sequence[Operation], values: dict[Value, Value]) -> None:
+        for operation in operations:
+            self._pass = operation.training_pass
+            super().copy([operation], values)
+
+    def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
+        marked = replace(node, training_pass=node.training_pass or self._pass)
+        return super().add(marked, outputs)
 
 
 class _ForTraining(Decomposer):
@@ -157,6 +180,9 @@ class _Emitter(Decomposer):
         super().__init__(name, frozenset())
         self.training_pass = training_pass
         self.forward: Operation | None = None
+
+    def decomposed(self, node: Node, expansion: Expansion) -> tuple[Value, ...]:
+        return () if has_own_gradient(node.operator) else super().decomposed(node, expansion)
 
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         origin = self.forward and (self.forward.origin or self.forward)

@@ -17,10 +17,12 @@ from tilescope.run_arguments import (
     BatchOption,
     DimOption,
     MachineOption,
+    OperatorsOption,
     PrecisionOption,
     SettingOption,
     ShapeOption,
     dims_of,
+    load_operator_files,
     settings_of,
     shapes_of,
 )
@@ -101,6 +103,7 @@ def _fetch(
 def _check(
     model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
     machine: MachineOption = "gc200",
+    operators: OperatorsOption = None,
     shape: ShapeOption = None,
     dim: DimOption = None,
     batch: BatchOption = None,
@@ -122,12 +125,14 @@ def _check(
     from tilescope.engine.machine import load_machine
     from tilescope.model_check import print_check, print_check_json
 
+    load_operator_files(operators)
     simulated = load_machine(machine)
     values = settings_of(setting or [])
     dims = dims_of(dim or [])
     census = take_census(model, shapes_of(shape or []), batch, precision, values, dims)
     flags = [
         *(("--machine", machine) if machine != "gc200" else ()),
+        *(word for path in operators or () for word in ("--operators", str(path))),
         *(word for text in shape or () for word in ("--shape", text)),
         *(word for text in dim or () for word in ("--dim", text)),
         *(("--batch", str(batch)) if batch is not None else ()),

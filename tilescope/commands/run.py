@@ -22,6 +22,7 @@ from tilescope.run_arguments import (
     IpusOption,
     KeepFloatOption,
     MachineOption,
+    OperatorsOption,
     ParametersOption,
     PipelineOption,
     PrecisionOption,
@@ -32,6 +33,7 @@ from tilescope.run_arguments import (
     TilesOption,
     dims_of,
     directory_of,
+    load_operator_files,
     memory_of,
     options_of,
     partials_of,
@@ -111,6 +113,7 @@ def register(app: typer.Typer) -> None:
                 metavar="<path>",
             ),
         ] = None,
+        operators: OperatorsOption = None,
         shape: ShapeOption = None,
         dim: DimOption = None,
         batch: BatchOption = None,
@@ -167,6 +170,7 @@ def register(app: typer.Typer) -> None:
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
+        load_operator_files(operators)
         besides = ((inputs, "--inputs"), (outputs, "--outputs"), (verify or None, "--verify"))
         for given_too, name in besides:
             if synthetic_data is not None and given_too is not None:

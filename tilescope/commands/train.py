@@ -20,6 +20,7 @@ from tilescope.run_arguments import (
     IpusOption,
     KeepFloatOption,
     MachineOption,
+    OperatorsOption,
     ParametersOption,
     PipelineOption,
     PrecisionOption,
@@ -30,6 +31,7 @@ from tilescope.run_arguments import (
     TilesOption,
     dims_of,
     directory_of,
+    load_operator_files,
     options_of,
     phases,
     policy_of,
@@ -210,6 +212,7 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        operators: OperatorsOption = None,
         shape: ShapeOption = None,
         dim: DimOption = None,
         setting: SettingOption = None,
@@ -251,6 +254,7 @@ def register(app: typer.Typer) -> None:
 
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
+        load_operator_files(operators)
         if report_steps is not None and report is None:
             raise typer.BadParameter("--report-steps needs --report")
         recorded_steps = steps_of(report_steps or "1-10")

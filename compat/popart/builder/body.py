@@ -7,13 +7,8 @@ from typing import Any
 
 import onnx
 
-from popart.builder.inference import (
-    Types,
-    known_type,
-    node_types,
-    shape_of_type,
-    state_type,
-)
+from popart.builder.inference import known_type, node_types, state_type
+from popart.builder.types import Types, shape_of_type
 
 __all__ = ["complete_bodies"]
 

@@ -25,6 +25,7 @@ from popart.arguments import (
 )
 from popart.builder import reserved
 from popart.builder.attribute import custom_attribute
+from popart.builder.custom_types import is_own_domain
 from popart.builder.external import save_initializers
 from popart.builder.graph import Graph, OperatorIdentifier, OperatorUse
 from popart.builder.graphcore_opset import AiGraphcore, AiGraphcoreOpset1
@@ -286,7 +287,8 @@ class Builder(PlacedNodes):
         """
         settings = {key: custom_attribute(key, value) for key, value in attributes.items()}
         identifier = OperatorIdentifier(TEXT.convert(domain), TEXT.convert(opName), opVersion)
-        use = OperatorUse(identifier, self._impl.opsets.get(domain, 1))
+        opset = opVersion if is_own_domain(domain) else self._impl.opsets.get(domain, 1)
+        use = OperatorUse(identifier, opset)
         return self._impl.add_node(
             use, TEXTS.convert(inputs), numOutputs, settings, DEBUG_CONTEXT.convert(name)
         )

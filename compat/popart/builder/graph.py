@@ -11,7 +11,8 @@ import onnx
 from popart.builder import reserved
 from popart.builder.attribute import attribute_of, node_attribute
 from popart.builder.body import complete_bodies
-from popart.builder.inference import NodeTypes, known_type, node_types, shape_of_type, state_type
+from popart.builder.inference import NodeTypes, known_type, node_types, state_type
+from popart.builder.types import shape_of_type
 from popart.errors import popart_exception
 from popart.logger import getLogger
 from popart.tensor_info import type_of_onnx_element

@@ -5,31 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Protocol
 
 import onnx
 import onnx.shape_inference
 
 from popart.builder import graphcore_types
+from popart.builder.custom_types import custom_types, is_own_domain
 from popart.builder.tensor import array_of
+from popart.builder.types import Types, shape_of_type
 from popart.errors import popart_exception
 
-__all__ = ["NodeTypes", "Types", "known_type", "node_types", "shape_of_type", "state_type"]
+__all__ = ["NodeTypes", "known_type", "node_types", "state_type"]
 
 _GRAPHCORE = "ai.graphcore"
-
-
-class Types(Protocol):
-    """What inference asks of a graph."""
-
-    def type_of(self, name: str) -> onnx.TypeProto | None:
-        """Return the type of a tensor; None if it is not known."""
-
-    def content_of(self, name: str) -> onnx.TensorProto | None:
-        """Return the content of a tensor; None if it is not constant."""
-
-    def has_tensor(self, name: str) -> bool:
-        """Whether there is a tensor of this name."""
 
 
 @dataclass
@@ -38,16 +26,6 @@ class NodeTypes:
 
     types: dict[str, onnx.TypeProto] = field(default_factory=dict)
     contents: list[onnx.TensorProto] = field(default_factory=list)
-
-
-def shape_of_type(of: onnx.TypeProto | None) -> list[int] | None:
-    """Return the shape that a type states; None if a dimension is open or there is no shape."""
-    if of is None or not of.tensor_type.HasField("shape"):
-        return None
-    dimensions = of.tensor_type.shape.dim
-    if any(not dimension.HasField("dim_value") for dimension in dimensions):
-        return None
-    return [dimension.dim_value for dimension in dimensions]
 
 
 def known_type(of: onnx.TypeProto | None) -> onnx.TypeProto | None:
@@ -84,6 +62,8 @@ def node_types(node: onnx.NodeProto, types: Types, opset: int, model: onnx.Model
     own = _OWN.get(node.op_type) if not node.domain else None
     if own is not None:
         return NodeTypes(own(node, types))
+    if is_own_domain(node.domain):
+        return NodeTypes(custom_types(node, types, opset))
     return NodeTypes(_by_schema(node, types, opset, model))
 
 

@@ -37,10 +37,11 @@ from tilescope.engine.ir import (
     State,
     Value,
 )
+from tilescope.engine.ir.standard import attributes_of, version_of
 from tilescope.engine.operators import OPERATORS
 from tilescope.engine.operators.control.control import branch_of
 from tilescope.engine.operators.movement.slicing import FIXED_SIZES
-from tilescope.engine.operators.onnx_standard import attribute_value, version_of, with_defaults
+from tilescope.engine.operators.onnx_standard import attribute_value, with_defaults
 
 __all__ = ["GraphImport", "NodeObserver", "Scope"]
 
@@ -170,7 +171,7 @@ class GraphImport:
         if self._adds_sequence(name, proto):
             return
         operator = OPERATORS[key_of(proto)]
-        version = version_of(proto.op_type, domain_of(proto), self.opsets.get(domain_of(proto), 1))
+        version = version_of(operator, self.opsets.get(domain_of(proto), 1))
         stated: dict[str, Any] = {}
         regions: dict[str, Region] = {}
         inputs = tuple(self.values[key] if key else None for key in proto.input)
@@ -196,16 +197,17 @@ class GraphImport:
         if proto.op_type == "Slice" and len(inputs) > 1 and _is_computed(inputs[1:3]):
             fixed = FixedSlices(self.graph).sizes_of(proto)
             stated |= {FIXED_SIZES: fixed} if fixed else {}
-        subject = f"Node {name!r} ({proto.op_type})"
+        source = proto.op_type if operator.definition is None else operator.key
+        subject = f"Node {name!r} ({source})"
         hints = hints_of(subject, stated, has_parts=proto.op_type == "MultiConv")
         placement = placement_of(subject, stated)
         stated = without_hints(stated)
         node = Node(
             operator=operator,
             name=name,
-            source=proto.op_type,
+            source=source,
             inputs=inputs,
-            attributes=with_defaults(proto.op_type, domain_of(proto), version, stated),
+            attributes=attributes_of(operator, version, subject, stated),
             version=version,
             n_outputs=len(proto.output),
             regions=regions,

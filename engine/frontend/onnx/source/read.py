@@ -81,6 +81,13 @@ def read_model(path: Path) -> onnx.ModelProto:
         "Export the model without them, or cut it before them with: tilescope models cut; the page"
         " Supported operators lists those that are."
     )
+    domains = sorted({key.rpartition(".")[0] for key in missing} - {""})
+    if domains:
+        lines.append(
+            f"Operators of other domains ({', '.join(domains)}) can be written in Python: register"
+            " them with engine.custom_operator, in a file that tilescope run --operators takes, or"
+            " in the program; those in C++ cannot be loaded."
+        )
     raise UnsupportedOperators("\n".join(lines))
 
 
