@@ -14,6 +14,7 @@ from tilescope.console import progress
 
 if TYPE_CHECKING:
     from tilescope.engine.ir.half_policy import HalfPolicy
+    from tilescope.engine.machine import Machine
 
 __all__ = [
     "BatchOption",
@@ -30,13 +31,17 @@ __all__ = [
     "PipelineOption",
     "PrecisionOption",
     "QuietOption",
+    "ReplicasComputedOption",
+    "ReplicasOption",
     "SettingOption",
     "ShapeOption",
     "SplitOption",
     "TilesOption",
+    "computed_of",
     "dims_of",
     "directory_of",
     "load_operator_files",
+    "machine_of",
     "memory_of",
     "options_of",
     "partials_of",
@@ -134,7 +139,25 @@ HalfPartialsOption: TypeAlias = Annotated[
 ParametersOption: TypeAlias = Annotated[
     str, typer.Option(help="Parameter set: hardware or ipu_model.")
 ]
-IpusOption: TypeAlias = Annotated[int, typer.Option(help="Number of IPUs, 1 to 64.")]
+IpusOption: TypeAlias = Annotated[
+    int, typer.Option(help="Number of IPUs, 1 to 64; those of all replicas.")
+]
+ReplicasOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        min=1, help="Replicas, which run on data of their own at once; they share --ipus evenly."
+    ),
+]
+ReplicasComputedOption: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="K",
+        help="Compute the values of K replicas only, and cost all; the others count as if they held"
+        " the same. Less time and memory of this computer.",
+        show_default=False,
+    ),
+]
 SplitOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -360,3 +383,42 @@ def steps_of(text: str) -> frozenset[int]:
 
 #: Steps of a range.
 _MOST_STEPS = 1_000_000
+
+
+def machine_of(name: str, ipus: int, replicas: int, tiles: int | None, parameters: str) -> Machine:
+    """Return the machine of ``--machine``, ``--ipus`` and ``--replicas``.
+
+    Raises
+    ------
+    typer.BadParameter
+        When the replicas do not divide the IPUs.
+    """
+    from tilescope.engine.machine import load_machine
+
+    if ipus % replicas:
+        raise typer.BadParameter(
+            f"--replicas {replicas} does not divide --ipus {ipus}, the IPUs of all of them: give"
+            f" --ipus {replicas} or a multiple of it"
+        )
+    return load_machine(
+        name,
+        n_ipus=ipus // replicas,
+        n_replicas=replicas,
+        tiles_per_ipu=tiles,
+        parameter_set=parameters,
+    )
+
+
+def computed_of(computed: int | None, replicas: int) -> int | None:
+    """Return the number of replicas that are computed, as ``--replicas-computed`` states it.
+
+    Raises
+    ------
+    typer.BadParameter
+        When there are fewer replicas.
+    """
+    if computed is not None and computed > replicas:
+        raise typer.BadParameter(
+            f"--replicas-computed is {computed}, and --replicas {replicas}: give at most that"
+        )
+    return computed

@@ -165,59 +165,102 @@ class _Batches:
     ----------
     n_runs, n_rounds
         Runs, and micro-batches of a run.
+    n_replicas
+        Replicas, each of which takes such micro-batches.
     is_divided
         Whether the inputs hold all micro-batches, one after the other; else all are the same.
     """
 
     n_runs: int
     n_rounds: int = 1
+    n_replicas: int = 1
     is_divided: bool = False
 
     @classmethod
-    def of(cls, setup: Setup, inputs: Arrays, iterations: int) -> _Batches:
+    def of(cls, setup: Setup, inputs: Arrays, iterations: int, n_replicas: int) -> _Batches:
         """Return the micro-batches of inputs.
 
         Raises
         ------
         BadInput
-            When inputs of a pipeline are no whole number of batches, or not of equally many.
+            When inputs of a pipeline, or of replicas, are no whole number of batches, or not of
+            equally many, or batches that replicas cannot share.
         """
-        if not setup.pipeline:
+        if not setup.pipeline and n_replicas == 1:
             return cls(iterations)
+        same = cls(1, iterations, n_replicas) if setup.pipeline else cls(iterations, 1, n_replicas)
         if setup.batch is None or not inputs:
-            return cls(1, iterations)
+            return same
         sizes = {name: array.shape[0] if array.ndim else 0 for name, array in inputs.items()}
         (n_samples, *others) = {*sizes.values()}
         if others or not n_samples or n_samples % setup.batch:
             stated = ", ".join(f"{name} {size}" for name, size in sizes.items())
+            who = "A pipeline takes" if setup.pipeline else "Replicas take"
             raise BadInput(
-                f"A pipeline takes whole micro-batches of {setup.batch} from all inputs: their"
-                f" first dimensions are {stated}"
+                f"{who} whole micro-batches of {setup.batch} from all inputs: their first"
+                f" dimensions are {stated}"
             )
-        n_rounds = n_samples // setup.batch
-        return cls(1, iterations) if n_rounds == 1 else cls(iterations, n_rounds, is_divided=True)
+        n_batches = n_samples // setup.batch
+        if n_batches == 1:
+            return same
+        if n_batches % n_replicas or (not setup.pipeline and n_batches != n_replicas):
+            most = "a multiple of them" if setup.pipeline else "one each"
+            raise BadInput(
+                f"The inputs hold {n_batches} batches of {setup.batch} for {n_replicas} replicas:"
+                f" give {most}, or one for all"
+            )
+        return cls(iterations, n_batches // n_replicas, n_replicas, is_divided=True)
+
+    @property
+    def front(self) -> tuple[int, ...]:
+        """Dimensions for micro-batches and replicas."""
+        return tuple(n for n in (self.n_rounds, self.n_replicas) if n > 1)
 
     def repeated(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return what an input that holds one batch holds, where inputs hold all of them."""
-        return np.concatenate([array] * self.n_rounds) if self.is_divided else array
+        n = self.n_rounds * self.n_replicas
+        return np.concatenate([array] * n) if self.is_divided else array
+
+    def drawn(self, compiled: CompiledModel, seed: int) -> Arrays:
+        """Return random inputs as a run takes them: replicas have other ones, micro-batches not."""
+        of_replicas = [compiled.random_inputs(seed + r) for r in range(self.n_replicas)]
+        if self.n_replicas == 1:
+            inputs = of_replicas[0]
+        else:
+            names = of_replicas[0]
+            inputs = {name: np.stack([each[name] for each in of_replicas]) for name in names}
+        if self.n_rounds == 1:
+            return inputs
+        return {name: np.broadcast_to(x, (self.n_rounds, *x.shape)) for name, x in inputs.items()}
 
     def divided(self, inputs: Arrays) -> Arrays:
-        """Return inputs with a dimension for micro-batches in front, if a run takes several."""
-        n = self.n_rounds
-        if n == 1:
+        """Return inputs with dimensions for micro-batches and replicas, if there are several."""
+        front = self.front
+        if not front:
             return inputs
         if not self.is_divided:
-            return {name: np.broadcast_to(x, (n, *x.shape)) for name, x in inputs.items()}
-        return {name: x.reshape(n, x.shape[0] // n, *x.shape[1:]) for name, x in inputs.items()}
+            return {name: np.broadcast_to(x, (*front, *x.shape)) for name, x in inputs.items()}
+        n = self.n_rounds * self.n_replicas
+        return {
+            name: x.reshape(*front, x.shape[0] // n, *x.shape[1:]) for name, x in inputs.items()
+        }
 
     def joined(self, outputs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the outputs of all micro-batches in one array, or of the last of equal ones."""
-        if self.n_rounds == 1:
+        """Return the outputs of all micro-batches in one array, or of the last of equal ones.
+
+        Those of replicas follow each other.
+        """
+        if not self.front:
             return outputs
-        if not self.is_divided:
-            return {name: x[-1] for name, x in outputs.items()}
+        n_front = len(self.front)
+        if self.n_rounds > 1 and not self.is_divided:
+            outputs = {name: x[-1] for name, x in outputs.items()}
+            n_front -= 1
+        if not n_front:
+            return outputs
         return {
-            name: x.reshape(-1, *x.shape[2:]) if x.ndim > 1 else x for name, x in outputs.items()
+            name: x.reshape(-1, *x.shape[n_front + 1 :]) if x.ndim > n_front else x.reshape(-1)
+            for name, x in outputs.items()
         }
 
 
@@ -232,7 +275,7 @@ def _noting_report(engine: Engine) -> Iterator[None]:
         raise
 
 
-def run_model(
+def run_model(  # noqa: PLR0913 # the options of a run
     source: SourceModel,
     machine: Machine,
     options: EngineOptions,
@@ -241,6 +284,7 @@ def run_model(
     setup: Setup | None = None,
     seed: int = 0,
     iterations: int = 1,
+    n_computed_replicas: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ModelRun:
     """Compile a model, run it, and write its report if the options request one.
@@ -262,6 +306,8 @@ def run_model(
         Seed of the random inputs.
     iterations
         Number of runs; of a pipeline whose inputs hold one batch, the micro-batches of its run.
+    n_computed_replicas
+        As for `Engine`.
     progress
         Called with a line about the next action.
 
@@ -277,7 +323,7 @@ def run_model(
     """
     say = progress or (lambda _: None)
     setup = _sized(setup or Setup(), inputs or {})
-    batches = _Batches.of(setup, inputs or {}, iterations)
+    batches = _Batches.of(setup, inputs or {}, iterations, machine.n_replicas)
     setup = replace(setup, n_rounds=batches.n_rounds)
     settings = CompileSettings.of(options, _excess(options))
     program = compile_source(
@@ -291,18 +337,22 @@ def run_model(
         facts["synthetic_data"] = setup.synthetic
     give_back()
     outputs: dict[str, NDArray[Any]] = {}
-    engine = Engine(compiled.executable, options, provenance=facts)
+    engine = Engine(
+        compiled.executable,
+        options,
+        provenance=facts,
+        n_computed_replicas=n_computed_replicas,
+    )
     with _noting_report(engine), engine:
         engine.load(lambda n_done, total, _: say(f"Preparing kernels {n_done + 1}/{total}"))
         # Inputs come last: those of a model that does not fit may exceed this computer's memory.
-        stated_inputs = dict(inputs or {})
-        values = {
-            name: stated_inputs.pop(name, batches.repeated(array))
-            for name, array in compiled.random_inputs(seed).items()
-        } | stated_inputs
+        stated = inputs or {}
+        of_run = {**batches.drawn(compiled, seed), **batches.divided(stated)}
         for iteration in range(batches.n_runs):
             say(f"Running {iteration + 1}/{batches.n_runs}")
-            outputs = compiled.run(engine, batches.divided(values))
+            outputs = compiled.run(engine, of_run)
         outputs = batches.joined(outputs)
     cycles = int(engine.n_cycles().max())
+    random = compiled.random_inputs(seed).items()
+    values = {**{name: batches.repeated(array) for name, array in random}, **stated}
     return ModelRun(compiled, outputs, engine.recorder.path, engine.recorder.lost, cycles, values)

@@ -155,6 +155,7 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
     course: Course,
     setup: Setup,
     facts: Mapping[str, str] | None = None,
+    n_computed_replicas: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TrainingResult:
     """Train a model.
@@ -173,6 +174,8 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         What is said of the model; its weights are those that it names as trained.
     facts
         What the report's provenance says besides, by key.
+    n_computed_replicas
+        As for `Engine`.
     progress
         Called with a line about the next action.
 
@@ -199,17 +202,19 @@ def train_model(  # noqa: PLR0913 # model, machine, data, and what is done with 
         loss,
         optimiser,
         course.n_rounds,
+        n_replicas=machine.n_replicas,
         seed=course.seed,
         recomputation=course.recomputation,
         counts_overflows=course.counts_overflows,
     )
-    batches = _Batches(model, data, course, loss)
+    batches = _Batches(model, data, course, loss, machine.n_replicas)
     say(f"Compiling {len(model.operations)} operations and their gradients")
     trainer = Trainer(
         model,
         machine,
         options,
         facts={**source.facts(model), **_facts(course, setup), **(facts or {})},
+        n_computed_replicas=n_computed_replicas,
         is_instrumented=options.instrument,
         is_checked=options.flag("debug.verify"),
         available_memory=AvailableMemory.given(options),
@@ -346,8 +351,11 @@ class _Batches:
         When the data do not fit the model.
     """
 
-    def __init__(self, model: Model, data: Arrays, course: Course, loss: Loss) -> None:
+    def __init__(
+        self, model: Model, data: Arrays, course: Course, loss: Loss, n_replicas: int
+    ) -> None:
         self.data, self.course = {}, course
+        self._front = tuple(n for n in (course.n_rounds, n_replicas) if n > 1)
         names = [value.name for value in model.inputs if value.known is None]
         sizes: dict[str, int] = {}
         self.batch = 0
@@ -375,12 +383,13 @@ class _Batches:
             stated = ", ".join(f"{name} {size}" for name, size in sizes.items())
             raise BadInput(f"The data differ in their number of samples: {stated}")
         self.n_samples = next(iter(sizes.values()), 0)
-        self.per_step = self.batch * course.n_rounds
+        self.per_step = self.batch * course.n_rounds * n_replicas
         self.n_steps = self.n_samples // self.per_step if self.per_step else 0
         if not self.n_steps:
             raise BadInput(
                 f"The data have {self.n_samples} samples, and a step takes {self.per_step}:"
                 f" {course.n_rounds} micro-batches of {self.batch}"
+                + (f" on each of {n_replicas} replicas" if n_replicas > 1 else "")
             )
         self.n_unused = self.n_samples - self.n_steps * self.per_step
         _check_labels(model, self.data, loss)
@@ -395,10 +404,9 @@ class _Batches:
             yield {name: self._stacked(array[chosen]) for name, array in self.data.items()}
 
     def _stacked(self, array: NDArray[Any]) -> NDArray[Any]:
-        n_rounds = self.course.n_rounds
-        if n_rounds == 1:
+        if not self._front:
             return array
-        return array.reshape(n_rounds, self.batch, *array.shape[1:])
+        return array.reshape(*self._front, self.batch, *array.shape[1:])
 
     def check_progress(self, done: _Progress, course: Course) -> None:
         """Refuse a checkpoint of other data.

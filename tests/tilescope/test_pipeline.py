@@ -11,31 +11,10 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import helper
-from tests.engine.operators.graphs import info, model_of
 from tests.tilescope.conftest import Outcome
 
 Run = Callable[..., Outcome]
 TWO = ("--ipus", 2, "--tiles", 8)
-
-
-@pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a product, a relu and a product, of any batch."""
-    monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    weights: dict[str, NDArray[Any]] = {
-        name: rng.standard_normal(shape).astype(np.float32)
-        for name, shape in (("w1", (6, 8)), ("w2", (8, 4)))
-    }
-    nodes = [
-        helper.make_node("MatMul", ["x", "w1"], ["a"], name="first"),
-        helper.make_node("Relu", ["a"], ["b"], name="between"),
-        helper.make_node("MatMul", ["b", "w2"], ["y"], name="second"),
-    ]
-    graph = model_of(nodes, [info("x", [None, 6])], [info("y", [None, 4])], weights)
-    onnx.save(graph, "model.onnx")
-    return Path("model.onnx")
 
 
 def test_a_pipeline_runs_the_batches_of_its_data(tilescope: Run, model: Path) -> None:

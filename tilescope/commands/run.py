@@ -27,13 +27,17 @@ from tilescope.run_arguments import (
     PipelineOption,
     PrecisionOption,
     QuietOption,
+    ReplicasComputedOption,
+    ReplicasOption,
     SettingOption,
     ShapeOption,
     SplitOption,
     TilesOption,
+    computed_of,
     dims_of,
     directory_of,
     load_operator_files,
+    machine_of,
     memory_of,
     options_of,
     partials_of,
@@ -67,6 +71,7 @@ def register(app: typer.Typer) -> None:
             "run model.onnx --precision half --synthetic-data random_normal",
             "run model.onnx --ipus 2 --split '/decoder/*=1'",
             "run model.onnx --ipus 2 --pipeline 2 --iterations 8",
+            "run model.onnx --ipus 4 --replicas 2 --pipeline 2",
             "run model.onnx --verify --no-report",
             "run model.onnx --option debug.instrument=false --quiet",
         )
@@ -76,6 +81,8 @@ def register(app: typer.Typer) -> None:
         machine: MachineOption = "gc200",
         parameters: ParametersOption = "hardware",
         ipus: IpusOption = 1,
+        replicas: ReplicasOption = 1,
+        replicas_computed: ReplicasComputedOption = None,
         split: SplitOption = None,
         pipeline: PipelineOption = None,
         tiles: TilesOption = None,
@@ -163,7 +170,6 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
         from tilescope.engine.frontend.source_model import Setup
         from tilescope.engine.host.memory import within_available
-        from tilescope.engine.machine import load_machine
         from tilescope.engine.options import missing_report, resolve
         from tilescope.engine.recorder.recording import without_warnings_of_loss
         from tilescope.engine.session.model_run import read_inputs, run_model, write_outputs
@@ -171,6 +177,10 @@ def register(app: typer.Typer) -> None:
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
         load_operator_files(operators)
+        if verify and replicas > 1:
+            raise typer.BadParameter(
+                "--verify compares one replica, and --replicas asks for several: leave one out"
+            )
         besides = ((inputs, "--inputs"), (outputs, "--outputs"), (verify or None, "--verify"))
         for given_too, name in besides:
             if synthetic_data is not None and given_too is not None:
@@ -185,9 +195,7 @@ def register(app: typer.Typer) -> None:
         engine_options = options_of(option or [], flags)
         defaults = {"autoReport.all": True, "autoReport.directory": "report"}
         options = resolve(command_line=engine_options, code=defaults)
-        simulated = load_machine(
-            machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
-        )
+        simulated = machine_of(machine, ipus, replicas, tiles, parameters)
         setup = Setup(
             shapes_of(shape or []),
             batch,
@@ -207,6 +215,7 @@ def register(app: typer.Typer) -> None:
                 setup=setup,
                 seed=seed,
                 iterations=iterations,
+                n_computed_replicas=computed_of(replicas_computed, replicas),
                 progress=tell,
             )
         if outputs is not None:
@@ -306,7 +315,8 @@ def _as_json(outcome: ModelRun, model: Path, outputs: Path | None) -> dict[str, 
         "model": str(model),
         "machine": {
             "name": machine.name,
-            "n_ipus": machine.n_ipus,
+            "n_ipus": machine.n_system_ipus,
+            "n_replicas": machine.n_replicas,
             "tiles_per_ipu": machine.tiles_per_ipu,
             "clock_hz": machine.clock_hz,
         },

@@ -25,13 +25,17 @@ from tilescope.run_arguments import (
     PipelineOption,
     PrecisionOption,
     QuietOption,
+    ReplicasComputedOption,
+    ReplicasOption,
     SettingOption,
     ShapeOption,
     SplitOption,
     TilesOption,
+    computed_of,
     dims_of,
     directory_of,
     load_operator_files,
+    machine_of,
     options_of,
     phases,
     policy_of,
@@ -68,6 +72,7 @@ def register(app: typer.Typer) -> None:
             "train model.onnx --loss cross-entropy --data data.npz --recompute standard",
             "train model.onnx --loss cross-entropy --data data.npz --ipus 2 --pipeline 2"
             " --accumulate 8",
+            "train model.onnx --loss cross-entropy --data data.npz --ipus 4 --replicas 4",
             "train model.onnx --loss cross-entropy --data data.npz --report out"
             " --report-steps 1,100-102",
         )
@@ -192,6 +197,8 @@ def register(app: typer.Typer) -> None:
         machine: MachineOption = "gc200",
         parameters: ParametersOption = "hardware",
         ipus: IpusOption = 1,
+        replicas: ReplicasOption = 1,
+        replicas_computed: ReplicasComputedOption = None,
         split: SplitOption = None,
         pipeline: PipelineOption = None,
         tiles: TilesOption = None,
@@ -246,7 +253,6 @@ def register(app: typer.Typer) -> None:
         from tilescope.engine.frontend.source_model import Setup
         from tilescope.engine.host.memory import within_available
         from tilescope.engine.ir import Recomputation
-        from tilescope.engine.machine import load_machine
         from tilescope.engine.options import resolve
         from tilescope.engine.recorder.recording import without_warnings_of_loss
         from tilescope.engine.session.model_run import check_writable, read_inputs
@@ -269,9 +275,7 @@ def register(app: typer.Typer) -> None:
                 "autoReport.executionProfileProgramRunCount": len(recorded_steps),
             }
         options = resolve(command_line=options_of(option or [], flags))
-        simulated = load_machine(
-            machine, n_ipus=ipus, tiles_per_ipu=tiles, parameter_set=parameters
-        )
+        simulated = machine_of(machine, ipus, replicas, tiles, parameters)
         course = Course(
             epochs=epochs,
             n_rounds=accumulate,
@@ -312,6 +316,7 @@ def register(app: typer.Typer) -> None:
                 course=course,
                 setup=setup,
                 facts={"data_name": data.name},
+                n_computed_replicas=computed_of(replicas_computed, replicas),
                 progress=tell,
             )
         if output is not None:
