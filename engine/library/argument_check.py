@@ -90,6 +90,9 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     tuple[int, int]: _pair,
     Expression: _kind(Expression, "an expression; call and operand make one"),
     Sequence[View]: _views,
+    View | Sequence[View]: lambda subject, xs: (
+        _CHECKS[View] if isinstance(xs, View) else _CHECKS[Sequence[View]]
+    )(subject, xs),
     CtcBeamPlan: _kind(CtcBeamPlan, "a plan of plan_ctc_beams"),
     CtcLossOptions: _kind(CtcLossOptions, "an engine.library.ctc_options.CtcLossOptions"),
     EmbeddingPlan: _kind(EmbeddingPlan, "a plan of plan_embedding"),

@@ -18,7 +18,6 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Opera
 from tilescope.engine.library.comm_group import CommGroup
 from tilescope.engine.library.gcl.cross_replica import (
     all_gather_cross_replica,
-    all_reduce_cross_replica,
     all_reduce_in_place_cross_replica,
     reduce_scatter_cross_replica,
 )
@@ -65,12 +64,14 @@ def _reduced(x: NDArray[Any], node: Node) -> NDArray[Any]:
     return np.asarray(of_equal(x, node.attributes["size"] or 1), x.dtype)
 
 
-def _lower_all_reduce(lowering: Lowering, op: Operation) -> Tensor:
-    group, x = _group(lowering, op), lowering.tensor(op.operand(0))
-    if lowering.is_free(op.operand(0)):
-        all_reduce_in_place_cross_replica(lowering.builder, x, op.attributes["operation"], group)
-        return x
-    return all_reduce_cross_replica(lowering.builder, x, op.attributes["operation"], group)
+def _lower_all_reduce(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
+    """Reduce operands in place where nothing else reads them, and copies of the others."""
+    results = [
+        lowering.tensor(x) if lowering.is_free(x) else lowering.copied(x) for x in op.operands
+    ]
+    group, operation = _group(lowering, op), op.attributes["operation"]
+    all_reduce_in_place_cross_replica(lowering.builder, results, operation, group)
+    return tuple(results)
 
 
 def _all_reduce_gradient(
@@ -83,10 +84,10 @@ def _all_reduce_gradient(
     BadModel
         When the function of the operands is neither their sum nor their mean.
     """
-    operation, (gradient,) = op.attributes["operation"], gradients
+    operation = op.attributes["operation"]
     if operation not in ("add", "mean"):
         raise BadModel(f"{op} computes {operation!r} of all replicas, which has no gradient here")
-    return [None if gradient is None else expansion.emit(ALL_REDUCE, gradient, **op.attributes)]
+    return [g if g is None else expansion.emit(ALL_REDUCE, g, **op.attributes) for g in gradients]
 
 
 def _gather_gradient(
@@ -162,13 +163,13 @@ def _lower_index(lowering: Lowering, op: Operation) -> Tensor:
     return row_major_copy(builder, index.reshape(), "replica")
 
 
-#: The sum of a value over replicas, or another function: ``operation`` is a key of the library's
+#: The sums of values over replicas, or another function: ``operation`` is a key of the library's
 #: `OPERATORS`, ``size`` and ``stride`` the members of a group and their distance; 0 for all.
 ALL_REDUCE = Operator(
     name="all_reduce",
     domain=ENGINE_DOMAIN,
-    infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
-    evaluate=lambda node, arrays: [_reduced(arrays[0], node)],
+    infer=lambda node: [(x.shape, x.dtype) for x in node.operands],
+    evaluate=lambda node, arrays: [_reduced(array, node) for array in arrays],
     lower=_lower_all_reduce,
     gradient=_all_reduce_gradient,
 )

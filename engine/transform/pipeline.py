@@ -19,6 +19,7 @@ from tilescope.engine.transform.activations import (
 from tilescope.engine.transform.decompose import decompose
 from tilescope.engine.transform.differentiate import differentiate
 from tilescope.engine.transform.fold_scale import fold_scale
+from tilescope.engine.transform.merge_collectives import merge_collectives
 from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_norm
 from tilescope.engine.transform.overflow import count_overflows
 from tilescope.engine.transform.place import place
@@ -89,6 +90,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "prune": Pass(Phase.SCHEDULE, prune),
         "schedule": Pass(Phase.PLACE, schedule),
         "place": Pass(Phase.PLACE, place),
+        "merge_collectives": Pass(Phase.PLACE, merge_collectives),
     }
 )
 

@@ -141,6 +141,37 @@ def test_shares_and_all_of_them(n_replicas: int, method: str) -> None:
         np.testing.assert_array_equal(array, values)
 
 
+_SHAPES = {"x": (4, 7), "part": (6, 3), "y": (11,)}
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_tensors_that_travel_together(is_turned: bool) -> None:
+    """A whole variable in any order is summed where it is, a part of one by a copy."""
+    graph = Graph(load_machine("gc200", n_replicas=3, tiles_per_ipu=6))
+    variables = [graph.add_variable("float32", shape, name) for name, shape in _SHAPES.items()]
+    for variable in variables:
+        graph.map_linearly(variable)
+    x, part, y = variables
+    views = [x.dim_shuffle(1, 0) if is_turned else x, part.slice(0, 1, 4), y]
+    builder = Builder(graph, Sequence("main"))
+    all_reduce_in_place_cross_replica(builder, views)
+    names = [variable.name for variable in graph.variables]
+    assert names.count("allReduce/all") == 1, "only the part is copied"
+    values = {name: whole(3, shape, seed) for seed, (name, shape) in enumerate(_SHAPES.items())}
+    with Engine(compile_programs(graph, [builder.sequence], is_checked=True)) as engine:
+        for variable in variables:
+            for replica in range(3):
+                engine.write_tensor(variable, values[variable.name][replica], replica)
+        engine.run()
+        for replica in range(3):
+            for variable in variables:
+                array, expected = values[variable.name], values[variable.name].sum(axis=0)
+                if variable is part:
+                    own = array[replica]
+                    expected = np.concatenate([own[:1], expected[1:4], own[4:]])
+                np.testing.assert_array_equal(engine.read_tensor(variable, replica), expected)
+
+
 def test_a_share_of_its_own() -> None:
     values = whole(3, (7,))
     shares = results(lambda builder, x: reduce_scatter_cross_replica(builder, x, "local"), values)
@@ -245,6 +276,12 @@ def test_every_byte_that_has_to_travel_does_and_no_more() -> None:
         (lambda b, x: all_reduce_cross_replica(b, x, "logical_and"), "logical_and is for bool"),
         (lambda b, x: all_reduce_cross_replica(b, x, "add", _ALL, "tree"), "method is 'tree'"),
         (lambda b, x: all_gather_cross_replica(b, x, CommGroup("consecutive", 3)), "of 3 replicas"),
+        (
+            lambda b, x: all_reduce_in_place_cross_replica(
+                b, [x, b.graph.add_variable("int32", (2,), "n")]
+            ),
+            "tensors that travel together have one type",
+        ),
         (all_to_all_cross_replica, "needs a row for each of 4 replicas"),
         (lambda b, x: broadcast_cross_replica(b, x, 4), "a group has replicas 0 to 3"),
         (

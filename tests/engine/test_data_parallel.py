@@ -11,12 +11,17 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from tilescope.engine import load_machine, load_onnx
+from tilescope.engine.compiler.executable.executable import ReplicaAccess
 from tilescope.engine.errors import BadInput, BadModel
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import IrBuilder, Model, check_model
+from tilescope.engine.operators.collectives import ALL_REDUCE
 from tilescope.engine.session.compilation import compile_model
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.trainer import Trainer
 from tilescope.engine.training import Adam, Loss, Sgd, for_training
+from tilescope.engine.transform import transform
+from tilescope.engine.transform.merge_collectives import merge_collectives
+from tilescope.engine.transform.split import split
 
 _BATCH, _FEATURES, _CLASSES = 4, 12, 5
 
@@ -190,3 +195,38 @@ def test_other_numbers_of_replicas_are_refused() -> None:
     model = for_training(network(), Loss(kind="cross-entropy"), Sgd(lr=0.1), n_replicas=2)
     with pytest.raises(BadModel, match="trained on 2 replicas, and the machine has 1"):
         Trainer(model, load_machine("gc200", tiles_per_ipu=8))
+
+
+def test_the_gradients_of_all_ipus_travel_together() -> None:
+    """One sum for both weights, which are on two IPUs, in as many steps as one of them takes."""
+    machine = load_machine("gc200", n_ipus=2, n_replicas=4, tiles_per_ipu=8)
+    placed = split(network(), {"first": 0, "relu": 0, "second": 1})
+    model = for_training(placed, Loss(kind="cross-entropy"), Sgd(lr=0.1), n_replicas=4)
+    reductions = [op for op in transform(model).operations if op.operator is ALL_REDUCE]
+    assert [len(op.inputs) for op in reductions] == [2]
+    with Trainer(model, machine, n_computed_replicas=1) as trainer:
+        engine = trainer.engine
+        sends = [s for s in engine.executable.steps if isinstance(s.access, ReplicaAccess)]
+        assert all((step.cost.link_out_bytes.dense() > 0).all() for step in sends)
+        x, labels = data(1, _BATCH)
+        trainer.step({"x": np.stack([x[0]] * 4), "labels": np.stack([labels[0]] * 4)})
+        (timeline, _) = engine.timelines()
+    ids = [step.step_id for step in sends]
+    n_sends = int(timeline.count[np.isin(timeline.step_id, ids)].sum())
+    assert n_sends == 2 * 3, "three steps around the ring to reduce, and three to gather"
+
+
+def test_what_reads_a_sum_comes_after_those_that_travel_with_it() -> None:
+    builder = IrBuilder("net")
+    x, y = (builder.input(name, (4,), "float32") for name in "xy")
+    group: dict[str, Any] = {"operation": "add", "size": 2, "stride": 1}
+    first = builder.emit(ALL_REDUCE, [x], name="first", source="sum", **group)
+    again = builder.emit(ALL_REDUCE, [first], name="again", source="sum", **group)
+    other = builder.emit(ALL_REDUCE, [y], name="other", source="sum", **group)
+    largest = builder.emit(
+        ALL_REDUCE, [y], name="max", source="max", **{**group, "operation": "max"}
+    )
+    model = builder.finish([("a", again), ("b", other), ("c", largest)])
+    merged = merge_collectives(model)
+    check_model(merged)
+    assert [len(op.inputs) for op in merged.operations] == [1, 2, 1]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeGuard
 
 import numpy as np
 
@@ -40,7 +41,6 @@ from tilescope.engine.library.popops.elementwise.map import map_in_place, operan
 from tilescope.engine.library.popops.elementwise.operations import (
     cast,
     copy_to,
-    fills_variable,
     row_major_copy,
 )
 from tilescope.engine.program import CrossReplicaCopy, Repeat
@@ -326,19 +326,19 @@ def _grain(*methods: str) -> int:
 @checked
 def all_reduce_in_place_cross_replica(
     builder: Builder,
-    x: View,
+    xs: View | Sequence[View],
     operation: str = "add",
     group: CommGroup = EVERY_REPLICA,
     method: str = "auto",
 ) -> None:
-    """Replace a tensor by the sum, or another function, of those of all replicas.
+    """Replace tensors by the sum, or another function, of those of all replicas.
 
     Parameters
     ----------
     builder
         Target of the program.
-    x
-        A view without aliased elements.
+    xs
+        A view without aliased elements, or several of one type: they travel together.
     operation
         A key of `OPERATORS`; the logical ones are for bools.
     group
@@ -349,12 +349,21 @@ def all_reduce_in_place_cross_replica(
     Raises
     ------
     BadGraph
-        If the operator does not support the type, or the groups do not divide the replicas.
+        If the operator does not support the type, types differ, or the groups do not divide the
+        replicas.
     """
     subject = "all_reduce_cross_replica"
-    refuse_float8(subject, x)
+    views: list[View] = [xs] if isinstance(xs, View) else [*xs]
+    x = views[0]
+    for other in views:
+        refuse_float8(subject, other)
+        if other.dtype != x.dtype:
+            raise BadGraph(
+                f"{subject}: {x.name!r} is {x.dtype} and {other.name!r} {other.dtype}: tensors that"
+                " travel together have one type"
+            )
     function, ring = _checked_operator(subject, operation, x), Ring.of(builder.graph.machine, group)
-    machine, n_bytes = builder.graph.machine, x.n_elements * x.dtype.n_bytes
+    machine, n_bytes = builder.graph.machine, sum(v.n_elements for v in views) * x.dtype.n_bytes
     scatter = _checked_method(
         subject, method, lambda: method_of(machine, ring, n_bytes, is_gather=False)
     )
@@ -362,19 +371,15 @@ def all_reduce_in_place_cross_replica(
     gather = _checked_method(
         subject, method, lambda: method_of(machine, ring, part_bytes, is_gather=True)
     )
-    build = builder.inside(
-        "allReduce", "gcl.allReduceCrossReplica", _detail(x, operation, ring, scatter)
-    )
-    if x.dtype == BOOL:
-        numbers = cast(build, x, "int32")
-    elif isinstance(x, Tensor) and fills_variable(build, x):
-        numbers = x
-    else:
-        numbers = row_major_copy(build, x, "all")
-    variable = numbers.variable
-    shards = local_shards(build, variable, ring.size, _grain(scatter, gather))
-    everything = Tensor(shards.variable, 0, (((shards.variable.n_elements, 1),),))
+    detail = _detail(x, operation, ring, scatter)
+    if len(views) > 1:
+        detail |= {"shapes": [list(view.shape) for view in views]}
+    build = builder.inside("allReduce", "gcl.allReduceCrossReplica", detail)
+    whole = [_whole(build, view) for view in views]
+    variables = [tensor.variable for tensor in whole]
+    shards = local_shards(build, variables, ring.size, _grain(scatter, gather))
     if operation == "square_add":
+        everything = Tensor(shards.variable, 0, (((shards.variable.n_elements, 1),),))
         unary_in_place(build, "square", everything)
     if ring.size > 1:
         travel = _Ring(build, ring, shards, _lanes(scatter, ring.size))
@@ -387,11 +392,32 @@ def all_reduce_in_place_cross_replica(
             travel = _Ring(build, ring, shards, _lanes(gather, ring.size))
             travel.begin([0] * len(travel.lanes))
         _all_gather(travel)
-    copy_back(build, shards, variable)
+    copy_back(build, shards, variables)
+    for view, tensor in zip(views, whole, strict=True):
+        if view.dtype == BOOL:
+            copy_to(build, cast(build, tensor, BOOL), view, "back")
+        elif tensor is not view:
+            copy_to(build, tensor, view, "back")
+
+
+def _whole(builder: Builder, x: View) -> Tensor:
+    """Return a tensor, or its copy, that is all of a variable; of bools, as numbers."""
     if x.dtype == BOOL:
-        copy_to(build, cast(build, numbers, BOOL), x, "back")
-    elif numbers is not x:
-        copy_to(build, numbers, x, "back")
+        return cast(builder, x, "int32")
+    if _is_whole(x):
+        return x
+    copy = builder.graph.clone(x, "all", debug=builder.debug)
+    if not _is_whole(copy):
+        return row_major_copy(builder, x, "all")
+    copy_to(builder, x, copy, "all")
+    return copy
+
+
+def _is_whole(x: View) -> TypeGuard[Tensor]:
+    """Return whether a view shows all elements of one variable, in any order."""
+    if not isinstance(x, Tensor) or x.n_elements != x.variable.n_elements:
+        return False
+    return all(stride for size, stride in x.atoms if size > 1)
 
 
 @checked

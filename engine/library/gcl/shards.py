@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -116,18 +117,23 @@ def _begins(length: Ids) -> Ids:
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The intervals of a variable by tile: tile, first element, elements, place on the tile."""
+    """The intervals of variables by tile: tile, variable, first element, number of elements."""
 
     tile: Ids
+    variable: Ids
     start: Ids
     length: Ids
 
     @classmethod
-    def of(cls, variable: Variable) -> _Pieces:
-        variable.check_mapped()
-        order = np.argsort(variable.map_tile, kind="stable")
-        length = (variable.map_end - variable.map_start)[order]
-        return cls(variable.map_tile[order].astype(np.int64), variable.map_start[order], length)
+    def of(cls, variables: Sequence[Variable]) -> _Pieces:
+        for variable in variables:
+            variable.check_mapped()
+        tile = np.concatenate([variable.map_tile for variable in variables]).astype(np.int64)
+        start = np.concatenate([variable.map_start for variable in variables])
+        length = np.concatenate([v.map_end - v.map_start for v in variables])
+        number = np.repeat(np.arange(len(variables)), [v.map_tile.size for v in variables])
+        order = np.argsort(tile, kind="stable")
+        return cls(tile[order], number[order], start[order], length[order])
 
     @cached_property
     def of_tile(self) -> Ids:
@@ -135,61 +141,67 @@ class _Pieces:
         return np.unique(self.tile, return_inverse=True)[1].reshape(-1)
 
 
-def local_shards(builder: Builder, variable: Variable, n_parts: int, grain: int) -> Shards:
-    """Cut a variable on every tile by itself: no element leaves its tile.
+def local_shards(
+    builder: Builder, variables: Sequence[Variable], n_parts: int, grain: int
+) -> Shards:
+    """Cut variables of one type on every tile by itself: no element leaves its tile.
 
-    Where parts of the variable are no parts in memory, they are copied first.
+    They are copied into one, unless one variable has parts that are parts in memory.
 
     Parameters
     ----------
     builder
         Target of the program.
-    variable
-        The variable, mapped.
+    variables
+        The variables, mapped.
     n_parts
         Number of parts.
     grain
         What the elements of a part on a tile are a multiple of; some may be padding.
     """
-    pieces = _Pieces.of(variable)
+    pieces, (first, *others) = _Pieces.of(variables), variables
     tile = np.unique(pieces.tile)
     n_elements = np.bincount(pieces.of_tile, pieces.length).astype(np.int64)
     length = -(-n_elements // (n_parts * grain)) * grain
-    if pieces.tile.size == tile.size and (length * n_parts == n_elements).all():
-        return Shards(variable, n_parts, tile, pieces.start, length, length)
+    is_cut = pieces.tile.size == tile.size and (length * n_parts == n_elements).all()
+    if is_cut and not others:
+        return Shards(first, n_parts, tile, pieces.start, length, length)
     total = n_parts * length
-    tensor = builder.graph.add_variable(variable.dtype, (int(total.sum()),), "parts", builder.debug)
+    tensor = builder.graph.add_variable(first.dtype, (int(total.sum()),), "parts", builder.debug)
     start = _begins(total)
     tensor.variable.set_mapping(start, tile.astype(np.int32))
     shards = Shards(tensor.variable, n_parts, tile, start, length, length)
-    _copy(builder, pieces, variable, shards, "cut", is_back=False)
+    _copy(builder, pieces, variables, shards, "cut", is_back=False)
     return shards
 
 
-def copy_back(builder: Builder, shards: Shards, variable: Variable) -> None:
+def copy_back(builder: Builder, shards: Shards, variables: Sequence[Variable]) -> None:
     """Copy parts of `local_shards` back to where they were cut from, if they were copied."""
-    if shards.variable is not variable:
-        _copy(builder, _Pieces.of(variable), variable, shards, "join", is_back=True)
+    if shards.variable is not variables[0]:
+        _copy(builder, _Pieces.of(variables), variables, shards, "join", is_back=True)
 
 
 def _copy(
     builder: Builder,
     pieces: _Pieces,
-    variable: Variable,
+    variables: Sequence[Variable],
     shards: Shards,
     name: str,
     *,
     is_back: bool,
 ) -> None:
-    """Copy between the pieces of a variable and its parts, on every tile by itself."""
+    """Copy between the pieces of variables and their parts, on every tile by itself."""
     before = _begins(pieces.length)
     first = np.searchsorted(pieces.of_tile, np.arange(shards.tile.size))
     place = shards.start[pieces.of_tile] + before - before[first][pieces.of_tile]
-    n = pieces.tile.size
-    whole = blocks(variable, pieces.start, [pieces.length], [1], n)
-    cut = blocks(shards.variable, place, [pieces.length], [1], n)
-    fields = {"x": cut, "out": whole} if is_back else {"x": whole, "out": cut}
-    builder.vertices(builder.compute_set(name), COPY, pieces.tile, fields)
+    compute_set = builder.compute_set(name)
+    for number, variable in enumerate(variables):
+        is_own = pieces.variable == number
+        n = int(is_own.sum())
+        whole = blocks(variable, pieces.start[is_own], [pieces.length[is_own]], [1], n)
+        cut = blocks(shards.variable, place[is_own], [pieces.length[is_own]], [1], n)
+        fields = {"x": cut, "out": whole} if is_back else {"x": whole, "out": cut}
+        builder.vertices(compute_set, COPY, pieces.tile[is_own], fields)
 
 
 def shards_by_rows(
