@@ -12,6 +12,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from tests.engine.many_threads import share_all
 
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx
 from tilescope.engine.compiler.executable.executable import Executable, Node
@@ -564,3 +565,14 @@ def test_micro_batches_are_stated_once(tmp_path: Path) -> None:
     trained = for_training(pipelined(split(model, {}, stages), 4), Loss(kind="nll"), Sgd(lr=0.1), 4)
     with pytest.raises(BadModel, match="with 4 micro-batches and trained with 4: state"):
         transform(trained)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_threads_compute_the_same_bits(
+    n_threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, stages = _model(tmp_path, "dropouts", 3, trainable=())
+    piped = pipelined(split(model, {}, stages))
+    expected = _trained(piped, 3, 6, Sgd(lr=0.1, momentum=0.9), "none")
+    share_all(monkeypatch, n_threads)
+    _compare(_trained(piped, 3, 6, Sgd(lr=0.1, momentum=0.9), "none"), expected)
