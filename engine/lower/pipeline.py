@@ -78,6 +78,8 @@ class _Stage:
         Its number.
     operations
         What it runs, and what crosses from it to the next stage.
+    arrivals
+        What crosses from the stage before.
     inputs, outputs, updates
         What it loads, stores and replaces.
     """
@@ -85,6 +87,7 @@ class _Stage:
     number: int
     operations: list[Operation] = field(default_factory=list)
     crossing: list[Operation] = field(default_factory=list)
+    arrivals: set[Value] = field(default_factory=set)
     inputs: list[Value] = field(default_factory=list)
     outputs: list[tuple[str, Value]] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
@@ -166,6 +169,8 @@ def _stages_of(model: Model) -> list[_Stage]:
         number = operation.placement.stage or 0
         stage = stages[number]
         (stage.crossing if crosses_ipus(operation) else stage.operations).append(operation)
+        if crosses_ipus(operation):
+            stages[number + 1].arrivals.update(operation.results)
         home |= dict.fromkeys(operation.results, number)
         for value in read_from_outside(operation):
             home.setdefault(value, number)
@@ -210,7 +215,7 @@ class _Lowered:
             loading.on_ipu(self._ipus.get(value)).add_input(value, content)
         leaving = [value for _, value in stage.outputs]
         leaving += [operation.operand(0) for operation in stage.crossing]
-        working.add(stage.operations, leaving, stage.updates)
+        working.add(stage.operations, leaving, stage.updates, stage.arrivals)
         # What an update or the copy step writes is copied before.
         written = {v for up in stage.updates for v in working.tensors[up.held].variables}
         written |= {variable for _, target in pairs for variable in target.variables}
