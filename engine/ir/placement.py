@@ -18,7 +18,8 @@ class Placement:
     ipu
         Number of the IPU, from 0.
     stage
-        Number of the stage of a pipeline.
+        Number of the stage of a pipeline: among those of the forward pass, as the author states it;
+        among all stages in a model that is scheduled.
     phase
         Number of the phase, of programs that run one after the other.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
@@ -49,6 +49,7 @@ class LastUses:
         results: Items[Value],
         known: Mapping[Value, Tensor],
         updates: Items[Update] = (),
+        arrivals: Set[Value] = frozenset(),
     ) -> LastUses:
         """Return the last uses of the values of operations.
 
@@ -62,6 +63,9 @@ class LastUses:
             Tensors of values from before them.
         updates
             Of held values after them.
+        arrivals
+            Values from before that nothing else reads: they are made again before the operations
+            run again.
         """
         of_value: dict[Value, int] = {}
         for number, operation in enumerate(operations):
@@ -70,8 +74,18 @@ class LastUses:
                 of_value |= dict.fromkeys((*region.captured, *region.outputs), number)
                 of_value |= dict.fromkeys(_held_inside(region), number)
         of_value |= dict.fromkeys(results, len(operations))
-        outside = frozenset(v for tensor in known.values() for v in tensor.variables)
-        replaced, of_variable = {}, {}
+        outside = frozenset(
+            variable
+            for value, tensor in known.items()
+            if value not in arrivals
+            for variable in tensor.variables
+        )
+        replaced = {}
+        of_variable = {
+            variable: of_value.get(value, -1)
+            for value in arrivals
+            for variable in known[value].variables
+        }
         for update in updates:
             (variable,) = known[update.held].variables
             replaced[variable] = update.value

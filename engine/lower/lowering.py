@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -146,6 +146,7 @@ class Lowering:
         operations: Items[Operation],
         results: Items[Value],
         updates: Items[Update] = (),
+        arrivals: Set[Value] = frozenset(),
     ) -> None:
         """Lower operations in their order, and what replaces held values after them.
 
@@ -157,6 +158,8 @@ class Lowering:
             Values that are read after them.
         updates
             Of held values.
+        arrivals
+            Values from before that nothing else reads; see `LastUses.of`.
 
         Raises
         ------
@@ -164,7 +167,9 @@ class Lowering:
             When one has no lowering.
         """
         sequence, outside = self.builder.sequence, self.builder.debug
-        here = replace(self, last_uses=LastUses.of(operations, results, self.tensors, updates))
+        here = replace(
+            self, last_uses=LastUses.of(operations, results, self.tensors, updates, arrivals)
+        )
         inside = here
         for position, operation in enumerate(operations):
             here.last_uses.begin(operation)

@@ -12,7 +12,7 @@ from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.fragments import Fragments
 from tilescope.engine.lower.lowering import Lowering
-from tilescope.engine.lower.pipeline import lower_pipeline
+from tilescope.engine.lower.pipeline import crosses_ipus, lower_pipeline
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
@@ -128,7 +128,7 @@ def _ipus(model: Model) -> dict[Value, int]:
     """Return by input and held value the IPU of its first reader."""
     ipus: dict[Value, int] = {}
     for operation in (*model.operations, *model.closing):
-        if operation.placement.ipu is not None and operation.operator.name != "ipu_copy":
+        if operation.placement.ipu is not None and not crosses_ipus(operation):
             for value in read_from_outside(operation):
                 ipus.setdefault(value, operation.placement.ipu)
     for update in (*model.updates, *model.closing_updates):

@@ -28,10 +28,12 @@ from tilescope.engine.program import (
     WriteUndef,
 )
 
-__all__ = ["Cycles", "cycles_of", "lower_pipeline"]
+__all__ = ["Cycles", "crosses_ipus", "cycles_of", "lower_pipeline"]
 
-#: Operators that are lowered otherwise here: what crosses IPUs, and what begins at 0 in every run.
-_COPY, _SLOT = "ipu_copy", "stash_slot"
+
+def crosses_ipus(operation: Operation) -> bool:
+    """Return whether an operation reads on one IPU what it writes on another one."""
+    return operation.operator.is_primitive and operation.operator.name == "ipu_copy"
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class _Stage:
         Its number.
     operations
         What it runs, and what crosses from it to the next stage.
+    arrivals
+        What crosses from the stage before.
     inputs, outputs, updates
         What it loads, stores and replaces.
     """
@@ -83,6 +87,7 @@ class _Stage:
     number: int
     operations: list[Operation] = field(default_factory=list)
     crossing: list[Operation] = field(default_factory=list)
+    arrivals: set[Value] = field(default_factory=set)
     inputs: list[Value] = field(default_factory=list)
     outputs: list[tuple[str, Value]] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
@@ -128,7 +133,7 @@ def lower_pipeline(lowering: Lowering, model: Model, ipus: Mapping[Value, int]) 
         copy_together(builder.inside("ipuCopies", "IpuCopy", flops=0), pairs, "ipuCopy")
         copies = Function(passed, "copies")
     root = lowering.builder.sequence
-    slots = [op.output for op in model.operations if op.operator.name == _SLOT]
+    slots = [op.output for op in model.operations if op.operator.name == "stash_slot"]
     if slots:
         tensors = [lowering.tensors[value] for value in slots]
         begin = lowering.builder.inside("begin", "popops.fill", flops=0)
@@ -162,8 +167,10 @@ def _stages_of(model: Model) -> list[_Stage]:
     home: dict[Value, int] = {}
     for operation in model.operations:
         number = operation.placement.stage or 0
-        crosses = operation.operator.name == _COPY
-        (stages[number].crossing if crosses else stages[number].operations).append(operation)
+        stage = stages[number]
+        (stage.crossing if crosses_ipus(operation) else stage.operations).append(operation)
+        if crosses_ipus(operation):
+            stages[number + 1].arrivals.update(operation.results)
         home |= dict.fromkeys(operation.results, number)
         for value in read_from_outside(operation):
             home.setdefault(value, number)
@@ -208,7 +215,7 @@ class _Lowered:
             loading.on_ipu(self._ipus.get(value)).add_input(value, content)
         leaving = [value for _, value in stage.outputs]
         leaving += [operation.operand(0) for operation in stage.crossing]
-        working.add(stage.operations, leaving, stage.updates)
+        working.add(stage.operations, leaving, stage.updates, stage.arrivals)
         # What an update or the copy step writes is copied before.
         written = {v for up in stage.updates for v in working.tensors[up.held].variables}
         written |= {variable for _, target in pairs for variable in target.variables}

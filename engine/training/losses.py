@@ -22,7 +22,7 @@ from tilescope.engine.operators.ctc import CtcOperands, ctc_loss
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import UNARY, binary, scalar, unary
 from tilescope.engine.operators.loss import REDUCTIONS, class_loss
-from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.movement.layout import RESHAPE, reshape
 from tilescope.engine.operators.quantisation import as_type
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.training.modes import in_training_mode
@@ -185,7 +185,7 @@ def for_training(  # noqa: PLR0913 # the options of training
     return replace(
         model,
         inputs=tuple(builder.inputs),
-        operations=tuple(builder.operations),
+        operations=tuple(_told_apart(operation, anchors) for operation in builder.operations),
         outputs=((name, value), *others),
         training=Training(
             name,
@@ -199,6 +199,14 @@ def for_training(  # noqa: PLR0913 # the options of training
             n_replicas,
         ),
     )
+
+
+def _told_apart(operation: Operation, anchors: Sequence[str]) -> Operation:
+    """Return an operation whose result, if its gradient is asked for, is not its operand."""
+    if operation.operator.key != "Identity" or operation.output.name not in anchors:
+        return operation
+    shape = {"shape": operation.output.shape}
+    return replace(operation, operator=RESHAPE, attributes=shape)
 
 
 class _Appended:

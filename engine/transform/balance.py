@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel, BadOption
-from tilescope.engine.ir import Model, Operation, Value, read_from_outside, walk
+from tilescope.engine.ir import Model, Operation, Parameter, Value, read_from_outside, walk
 from tilescope.engine.operators.product.product import MATMUL
 from tilescope.engine.operators.window.convolution import CONVOLUTION
 from tilescope.engine.transform.decompose import decompose
@@ -216,7 +216,8 @@ class _Costs:
         for i, operation in enumerate(model.operations):
             for value in read_from_outside(operation):
                 last[value] = i
-                if value.is_known and value not in seen:
+                is_weight = value.is_known or isinstance(value, Parameter)
+                if is_weight and value not in seen:
                     seen.add(value)
                     weights[i] += _bytes(value)
         for i, operation in enumerate(model.operations):

@@ -178,6 +178,30 @@ def test_restored_values_are_anchors() -> None:
         _session(model, 8, ["Restored___none"], 2, enablePipelining=True)
 
 
+def test_an_identity_has_a_gradient_of_its_own() -> None:
+    """Its operand has that of other readers as well."""
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [4]))
+    same = builder.aiOnnx.identity([x])
+    total = builder.aiOnnx.add([x, builder.aiOnnx.mul([same, same])])
+    loss = builder.aiGraphcore.identityloss([total])
+    anchors = [f"Gradient___{name}" for name in (x, same)]
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, dict.fromkeys(anchors, _ALL)),
+        loss,
+        popart.ConstSGD(0.1),
+        popart.DeviceManager().createIpuModelDevice({"tilesPerIPU": 4}),
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    values = session.initAnchorArrays()
+    data = np.array([1, 2, 3, 4], np.float32)
+    session.run(popart.PyStepIO({x: data}, values))
+    np.testing.assert_allclose(values[anchors[1]], 2 * data / 4)
+    np.testing.assert_allclose(values[anchors[0]], (1 + 2 * data) / 4)
+
+
 def test_stages_that_follow_each_other_on_one_ipu_are_one() -> None:
     """Two stages need three micro-batches, and four would need seven."""
     model = _Model((0, 0, 1, 1), (0, 1, 2, 3))

@@ -70,6 +70,10 @@ PROGRAMS = (
     Program("popart", "docs/popart/files/replication_popart.py"),
     Program("tutorials", f"{_FEATURES}/callbacks/callbacks.py"),
     Program("tutorials", f"{_FEATURES}/callbacks/test_callbacks.py", is_test=True, pattern=_PASSED),
+    Program("tutorials", f"{_FEATURES}/pipelining/pipelining.py"),
+    Program(
+        "tutorials", f"{_FEATURES}/pipelining/test_pipelining.py", is_test=True, pattern=_PASSED
+    ),
     Program("tutorials", f"{_FEATURES}/recomputing/recomputing.py", ("--test",)),
     Program(
         "tutorials", f"{_FEATURES}/recomputing/test_recomputing.py", is_test=True, pattern=_PASSED
@@ -102,6 +106,12 @@ PROGRAMS = (
     Program(
         "popart",
         "tests/integration/optimizer_tests/sgd_mixed_mode_test_py_1.py",
+        is_test=True,
+        pattern=_PASSED,
+    ),
+    Program(
+        "popart",
+        "tests/integration/pipelining_tests/pipeline_grad_accl_test.py",
         is_test=True,
         pattern=_PASSED,
     ),

@@ -60,6 +60,18 @@ def test_training(options: tuple[object, ...], tilescope: Run, model: Path) -> N
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_report_has_stashes_and_operations_of_a_pipeline(tilescope: Run, model: Path) -> None:
+    np.savez("data.npz", x=np.zeros((8, 6), np.float32), labels=np.zeros(8, np.int64))
+    ends = ("--batch", 2, "--accumulate", 4, "--loss", "cross-entropy", "--data", "data.npz")
+    outcome = tilescope("train", model, *TWO, "--pipeline", 2, *ends, "--report", "report")
+    assert (outcome.code, outcome.err) == (0, "")
+    summary = json.loads(tilescope("summary", "report", "--json").out)
+    # Three micro-batches of x, of 2 x 6 elements of 4 bytes, and the counters of two stages.
+    assert summary["metrics"]["memory.purpose.stash"] == 3 * 2 * 6 * 4 + 2 * 4
+    operations = tilescope("ops", "report", "--json").out
+    assert all(name in operations for name in ("Stash/x", "Restore/x", "IpuCopy"))
+
+
 def _weights(path: str) -> list[NDArray[Any]]:
     return [onnx.numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer]
 

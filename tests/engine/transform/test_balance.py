@@ -100,3 +100,11 @@ def test_a_split_of_all_nodes_can_be_used(model: Model) -> None:
     assert {operation.placement.ipu for operation in placed.operations} == {0, 1, 2, 3}
     with pytest.raises(BadModel, match="7 nodes, too few for 8 IPUs"):
         balance(model, 8, PLENTY)
+
+
+def test_weights_that_are_trained_count(model: Model, tmp_path: Path) -> None:
+    trained = load_onnx(tmp_path / "chain.onnx", trainable=["*"])
+    ipus = _split_at(model, (3,))
+    assert [part.weight_bytes for part in parts_of(trained, ipus)] == [
+        part.weight_bytes for part in parts_of(model, ipus)
+    ]
