@@ -22,6 +22,7 @@ from tilescope.engine.frontend.onnx.source.tidy import (
     with_dense_initializers,
 )
 from tilescope.engine.frontend.onnx.source.walk import key_of, nodes_of
+from tilescope.engine.ir.definition import TAKEN_DOMAINS
 from tilescope.engine.operators import OPERATORS
 
 __all__ = [
@@ -81,7 +82,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         "Export the model without them, or cut it before them with: tilescope models cut; the page"
         " Supported operators lists those that are."
     )
-    domains = sorted({key.rpartition(".")[0] for key in missing} - {""})
+    domains = sorted({key.rpartition(".")[0] for key in missing} - TAKEN_DOMAINS.keys())
     if domains:
         lines.append(
             f"Operators of other domains ({', '.join(domains)}) can be written in Python: register"
