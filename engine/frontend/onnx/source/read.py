@@ -18,6 +18,7 @@ from tilescope.engine.frontend.onnx.source.sequences import SEQUENCES
 from tilescope.engine.frontend.onnx.source.tidy import (
     check_imports,
     name_domains,
+    name_results,
     order_nodes,
     with_dense_initializers,
 )
@@ -140,6 +141,7 @@ def _checked(path: Path) -> onnx.ModelProto:
     load_small_tensors(model, path.parent)
     check_imports(model)
     name_domains(model)
+    name_results(model)
     order_nodes(model.graph)
     # The checker wants a shape of every output, which ONNX allows a model to leave out.
     shapeless = [
