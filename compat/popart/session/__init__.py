@@ -5,6 +5,7 @@ Every file has a subject and adds its methods to a class of the ones below it: `
 `popart.refusals`, how a model is trained in `popart.training`.
 """
 
+from popart.errors import OutOfMemoryException
 from popart.session.sessions import InferenceSession, TrainingSession
 
-__all__ = ["InferenceSession", "TrainingSession"]
+__all__ = ["InferenceSession", "OutOfMemoryException", "TrainingSession"]
