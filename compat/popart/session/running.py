@@ -12,10 +12,10 @@ from popart.errors import popart_exception, popart_runtime_error
 from popart.session.engine_errors import as_popart
 from popart.session.random_numbers import RandomSession
 from popart.session.stated import Array
-from popart.session.type_names import type_name
 from popart.session.weights import WeightsSession
 from popart.step_io import StepIO
 from popart.training import FINAL_LOSS_SCALE
+from popart.type_names import type_name
 from tilescope.engine.session.engine import Engine
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from popart.random_state import RandomState
 from popart.refusals import check_model, check_products, refuse_options, refuse_several_ipus
 from popart.required_patterns import check_required_patterns
 from popart.session.engine_errors import as_popart
-from popart.session.type_names import type_name
 from popart.tensor_info import TensorInfo
 from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
+from popart.type_names import type_name
 from popart.virtual_graphs import on_virtual_graphs
 from tilescope.engine.ir import Model
 from tilescope.engine.session.engine import Engine
