@@ -12,7 +12,7 @@ import onnx
 from onnx import helper
 
 from popart.builder.types import shape_of_type
-from popart.checked_node import CheckedModel, CheckedNode
+from popart.checked_node import CheckedModel, CheckedNode, FileNode
 from popart.errors import popart_exception
 
 __all__ = ["in_forms_of_onnx"]
@@ -62,7 +62,7 @@ def _rewritten(graph: onnx.GraphProto, model: CheckedModel) -> Iterator[onnx.Nod
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:
                 _rewrite(attribute.g, model)
-        checked = CheckedNode(node, model)
+        checked = FileNode(node, model)
         form = _FORMS.get(checked.key)
         replaced = form(checked) if form is not None else None
         yield from [node] if replaced is None else replaced

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from tilescope.engine.arguments import shown
 from tilescope.engine.errors import BadModel, EngineError, OutOfTileMemory, said
 from tilescope.engine.graph import View
-from tilescope.engine.ir.definition import Definition
+from tilescope.engine.ir.definition import TAKEN_DOMAINS, Definition
 from tilescope.engine.ir.operation import (
-    ENGINE_DOMAIN,
     Expansion,
     Node,
     Operation,
@@ -26,18 +25,6 @@ from tilescope.engine.ir.registered import register
 from tilescope.engine.ir.value import Value
 
 __all__ = ["custom_operator"]
-
-#: Domains whose operators others define.
-_TAKEN = {
-    "": "ONNX's",
-    "ai.onnx": "ONNX's",
-    "ai.onnx.ml": "ONNX's",
-    "ai.onnx.training": "ONNX's",
-    "ai.onnx.preview.training": "ONNX's",
-    "ai.graphcore": "PopART's",
-    "com.microsoft": "onnxruntime's",
-    ENGINE_DOMAIN: "the engine's",
-}
 
 Count = int | tuple[int, int | None]
 
@@ -331,10 +318,10 @@ def _checked_domain(domain: Any, name: Any) -> str:
             f"A custom operator has a name and a domain, got {shown(name)} and {shown(domain)}:"
             " expected strings"
         )
-    if domain in _TAKEN:
+    if domain in TAKEN_DOMAINS:
         raise BadModel(
-            f"Operator {name!r}: domain {domain!r} is {_TAKEN[domain]} own; choose one of yours,"
-            " such as 'custom.ops'"
+            f"Operator {name!r}: domain {domain!r} is {TAKEN_DOMAINS[domain]} own; choose one of"
+            " yours, such as 'custom.ops'"
         )
     return str(domain)
 

@@ -8,7 +8,19 @@ from typing import Any
 
 from tilescope.engine.errors import BadModel
 
-__all__ = ["Definition", "counts_text"]
+__all__ = ["TAKEN_DOMAINS", "Definition", "counts_text"]
+
+#: Domains whose operators others define.
+TAKEN_DOMAINS = {
+    "": "ONNX's",
+    "ai.onnx": "ONNX's",
+    "ai.onnx.ml": "ONNX's",
+    "ai.onnx.preview.training": "ONNX's",
+    "ai.onnx.training": "ONNX's",
+    "ai.graphcore": "PopART's",
+    "com.microsoft": "onnxruntime's",
+    "tilescope": "the engine's",
+}
 
 #: Types of attributes.
 _KINDS = (bool, int, float, str)

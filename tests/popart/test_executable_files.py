@@ -11,7 +11,7 @@ from tests.popart.session_models import WEIGHT, hardware, inference, training
 
 import popart
 import popart.compilation
-import popart.session
+import popart.session.compiled
 import pva
 
 
@@ -31,7 +31,7 @@ def _n_compilations(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(1)
         return compiled_for(*arguments)
 
-    monkeypatch.setattr(popart.session, "compiled_for", counted)
+    monkeypatch.setattr(popart.session.compiled, "compiled_for", counted)
     return counts
 
 

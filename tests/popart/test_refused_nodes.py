@@ -45,7 +45,41 @@ def _with_function(builder: popart.Builder, function: str) -> str:
     return out
 
 
+def _recurrent_with(name: str, value: Any, kind: str = "rnn") -> Callable[[Any], str]:
+    """Return what adds a recurrent layer of two units with an attribute."""
+
+    def add(builder: popart.Builder) -> str:
+        n_gates = {"rnn": 1, "gru": 3, "lstm": 4}[kind]
+        operands = [_of(builder, 2, 1, 3), _of(builder, 1, 2 * n_gates, 3)]
+        operands.append(_of(builder, 1, 2 * n_gates, 2))
+        n_outputs = 3 if kind == "lstm" else 2
+        outputs = getattr(builder.aiOnnx, kind)(operands, n_outputs, clip=None)
+        builder.addNodeAttribute(name, value, set(outputs))
+        out: str = outputs[0]
+        return out
+
+    return add
+
+
 _CASES: dict[str, tuple[Callable[[Any], str], int, str]] = {
+    "no activation": (
+        _recurrent_with("activations", []),
+        9,
+        "only supports 1 activation, got 0",
+    ),
+    "two activations": (
+        _recurrent_with("activations", ["Tanh", "Tanh"]),
+        9,
+        "only supports 1 activation, got 2",
+    ),
+    **{
+        f"hidden size of {kind}": (
+            _recurrent_with("hidden_size", 5, kind),
+            9,
+            f"{kind.upper()}Op attribute `hidden_size' = 5 does not match 2, the hidden size of",
+        )
+        for kind in ("rnn", "gru", "lstm")
+    },
     "broadcast": (
         lambda b: b.aiOnnx.add([_of(b, 10, 10), _of(b, 10, 5)], "C"),
         9,

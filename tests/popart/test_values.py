@@ -15,6 +15,7 @@ def test_exceptions_are_related_as_in_the_binding() -> None:
     assert issubclass(popart.popart_internal_exception, popart.popart_exception)
     assert issubclass(popart.popart_runtime_error, popart.popart_exception)
     assert issubclass(popart.OutOfMemoryException, popart.popart_exception)
+    assert popart.session.OutOfMemoryException is popart.OutOfMemoryException
     assert issubclass(popart.poplar_runtime_error, popart.poplar_exception)
     assert issubclass(popart.poplar_recoverable_runtime_error, popart.poplar_system_runtime_error)
     error = popart.OutOfMemoryException("too large", "a report", "/tmp/profile.pop")

@@ -141,7 +141,7 @@ def _parameter(operator: str, definition: onnx.defs.OpSchema.Attribute) -> Param
     if default is None:
         return Parameter(definition.name, optional(kind), None)
     if isinstance(default, float):
-        default = float(f"{default:.5g}")
+        default = float(f"{default:.6g}")
     return Parameter(definition.name, kind, default)
 
 

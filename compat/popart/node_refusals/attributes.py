@@ -65,6 +65,15 @@ def _recurrent(node: CheckedNode) -> str | None:
     direction = node.settings.get("direction", b"forward").decode()
     if kind != "GRU" and direction != "forward":
         return f"{node.debug_name} only supports `forward' direction"
+    n_stated = len(node.settings.get("activations", [""]))
+    if kind == "RNN" and n_stated != 1:
+        return f"{node.debug_name} only supports 1 activation, got {n_stated}"
+    weights, hidden_size = node.shape(2), node.settings.get("hidden_size")
+    if weights and hidden_size is not None and hidden_size != weights[-1]:
+        return (
+            f"{kind}Op attribute `hidden_size' = {hidden_size} does not match {weights[-1]}, the"
+            f" hidden size of the weights: {node.debug_name}"
+        )
     stated = [name.decode() for name in node.settings.get("activations", ())]
     unknown = [name for name in stated if name.lower() not in _ACTIVATIONS]
     if unknown:

@@ -1,17 +1,22 @@
-"""Operators of PopART that are about the program: calls of a subgraph, and printing."""
+"""Operators of PopART that are about the program: calls of a subgraph, printing, and its end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from collections.abc import Sequence as Items
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
+from tilescope.engine.graph import BOOL, INT32, Tensor
+from tilescope.engine.ir import Constant, Expansion, Node, Operation, Operator, ResultType, Value
+from tilescope.engine.library.popops.elementwise import operations as library
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.graphcore.domain import GRAPHCORE, decomposed
 from tilescope.engine.operators.movement.layout import full
-from tilescope.engine.program import PrintFormat, PrintTensor
+from tilescope.engine.program import ErrorProgram, If, PrintFormat, PrintTensor, Sequence
 from tilescope.engine.program.print_format import FLOAT_FORMATS
 
 __all__ = ["RECORDS"]
@@ -75,8 +80,8 @@ def _print_format(attributes: Mapping[str, Any]) -> PrintFormat:
 
 
 def _print_gradient(
-    op: Operation, expansion: Expansion, gradients: Sequence[Value | None]
-) -> Sequence[Value | None]:
+    op: Operation, expansion: Expansion, gradients: Items[Value | None]
+) -> Items[Value | None]:
     """Return the gradient, printed if the node says so."""
     gradient, title = gradients[0], str(op.attributes.get("title", ""))
     assert gradient is not None
@@ -102,6 +107,56 @@ _PRINT = Operator(
 )
 
 
+def _abort_types(node: Node) -> list[ResultType]:
+    """Return the type of the result, which stands for the node: that of the condition.
+
+    Raises
+    ------
+    BadModel
+        When the condition has several elements.
+    """
+    if not node.operands:
+        return [((), "bool")]
+    condition = node.operand(0)
+    if prod(condition.shape) != 1:
+        raise BadModel(
+            f"{node}: its condition {condition.name!r} has shape {condition.shape}: expected one"
+            " element"
+        )
+    return [(condition.shape, condition.dtype)]
+
+
+def _lower_abort(lowering: Lowering, op: Operation) -> Tensor:
+    """End the run, if the condition is not zero."""
+    builder = lowering.builder
+    abort = ErrorProgram(_ABORTED, debug=builder.debug)
+    if not op.operands:
+        builder.sequence.add(abort)
+        return lowering.tensor(Constant(op.name, (), "bool", np.ones((), bool)))
+    operand = op.operand(0)
+    condition = is_set = lowering.tensor(operand)
+    if condition.dtype not in (BOOL, INT32):
+        zero = Constant("zero", (), operand.dtype, np.zeros((), operand.dtype))
+        is_set = library.binary(builder, "not_equal", condition, lowering.tensor(zero))
+    nothing = Sequence("go_on", debug=builder.debug)
+    builder.sequence.add(If(is_set.flatten(), abort, nothing, "abort", debug=builder.debug))
+    return condition
+
+
+#: What the error of an aborted program says. Source: Poplar's documentation, AbortProgram.
+_ABORTED = "Abort Program"
+
+#: It has no value in numpy: a condition that is known decides when the program runs, too.
+_ABORT = Operator(
+    name="Abort",
+    domain=GRAPHCORE,
+    infer=_abort_types,
+    lower=_lower_abort,
+    stops_gradient=True,
+    is_kept=True,
+)
+
+
 def _copy_update(node: Node, _: Expansion) -> Value:
     """Return the value that a weight takes: that the weight takes it is the model's business.
 
@@ -119,4 +174,4 @@ def _copy_update(node: Node, _: Expansion) -> Value:
     return value
 
 
-RECORDS = (decomposed("CopyVarUpdate", _copy_update), _PRINT, decomposed("Call", _call))
+RECORDS = (_ABORT, decomposed("CopyVarUpdate", _copy_update), _PRINT, decomposed("Call", _call))

@@ -461,6 +461,10 @@ def test_an_unknown_operator_is_refused_with_how_to_register_it(tmp_path: Path) 
     path = save(tmp_path / "m.onnx", "Missing", ["x"], domain="my")
     with pytest.raises(UnsupportedOperators, match=r"other domains \(my\).*engine.custom_operator"):
         load_onnx(path)
+    path = save(tmp_path / "m.onnx", "Missing", ["x"], domain="ai.graphcore")
+    with pytest.raises(UnsupportedOperators) as refused:
+        load_onnx(path)
+    assert "custom_operator" not in str(refused.value)
     with pytest.raises(UnsupportedOperators, match=r"'my\.Missing' is not supported"):
         operator("my.Missing")
 

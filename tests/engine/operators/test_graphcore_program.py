@@ -1,4 +1,4 @@
-"""Calls of subgraphs and printing, as PopART's builder writes them."""
+"""Calls of subgraphs, printing and aborts, as PopART's builder writes them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 from tests.engine.operators.graphcore import (
+    DOMAIN,
     MACHINE,
     Case,
     drawn,
@@ -20,7 +21,7 @@ from tests.engine.operators.graphcore import (
 from tests.engine.operators.graphs import info
 
 from tilescope.engine import Engine, compile_model, load_onnx, resolve_options
-from tilescope.engine.errors import BadModel
+from tilescope.engine.errors import BadModel, ProgramError
 from tilescope.engine.training import Loss, Sgd, for_training
 from tilescope.engine.transform import transform
 
@@ -111,3 +112,45 @@ def test_a_gradient_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     np.testing.assert_array_equal(gradients["x"], np.ones_like(X))
     printed = capsys.readouterr()
     assert (printed.out + printed.err).count("weights_gradient") == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "aborts"),
+    [
+        (None, True),
+        (np.zeros(1, np.float32), False),
+        (np.full(1, 2, np.float32), True),
+        (np.zeros((), np.int32), False),
+        (np.ones((), np.int32), True),
+        (np.ones((1, 1), bool), True),
+    ],
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_program_ends_where_it_says(
+    tmp_path: Path, condition: np.ndarray | None, aborts: bool, is_known: bool
+) -> None:
+    inputs = {"x": X} | ({} if condition is None or is_known else {"stop": condition})
+    weights = {"stop": condition} if condition is not None and is_known else {}
+    nodes = [
+        helper.make_node("Abs", ["x"], ["y"]),
+        helper.make_node("Abort", [] if condition is None else ["stop"], [], domain=DOMAIN),
+    ]
+    path = tmp_path / "abort.onnx"
+    saved(nodes, inputs, [info("y", X.shape)], weights, path)
+    compiled = compile_model(load_onnx(path), MACHINE, is_checked=True)
+    with Engine(compiled.executable, resolve_options(environ={})) as session:
+        if aborts:
+            with pytest.raises(ProgramError, match=r"^Abort Program$"):
+                compiled.run(session, inputs)
+        else:
+            np.testing.assert_array_equal(compiled.run(session, inputs)["y"], np.abs(X))
+
+
+def test_a_condition_of_several_elements_ends_no_program(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Abs", ["x"], ["y"]),
+        helper.make_node("Abort", ["y"], [], domain=DOMAIN),
+    ]
+    saved(nodes, {"x": X}, [info("y", X.shape)], {}, tmp_path / "abort.onnx")
+    with pytest.raises(BadModel, match=r"its condition 'y' has shape .*: expected one element"):
+        load_onnx(tmp_path / "abort.onnx")

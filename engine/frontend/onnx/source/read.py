@@ -18,10 +18,12 @@ from tilescope.engine.frontend.onnx.source.sequences import SEQUENCES
 from tilescope.engine.frontend.onnx.source.tidy import (
     check_imports,
     name_domains,
+    name_results,
     order_nodes,
     with_dense_initializers,
 )
 from tilescope.engine.frontend.onnx.source.walk import key_of, nodes_of
+from tilescope.engine.ir.definition import TAKEN_DOMAINS
 from tilescope.engine.operators import OPERATORS
 
 __all__ = [
@@ -81,7 +83,7 @@ def read_model(path: Path) -> onnx.ModelProto:
         "Export the model without them, or cut it before them with: tilescope models cut; the page"
         " Supported operators lists those that are."
     )
-    domains = sorted({key.rpartition(".")[0] for key in missing} - {""})
+    domains = sorted({key.rpartition(".")[0] for key in missing} - TAKEN_DOMAINS.keys())
     if domains:
         lines.append(
             f"Operators of other domains ({', '.join(domains)}) can be written in Python: register"
@@ -139,6 +141,7 @@ def _checked(path: Path) -> onnx.ModelProto:
     load_small_tensors(model, path.parent)
     check_imports(model)
     name_domains(model)
+    name_results(model)
     order_nodes(model.graph)
     # The checker wants a shape of every output, which ONNX allows a model to leave out.
     shapeless = [

@@ -15,7 +15,7 @@ from tilescope.engine.errors import BadModel
 from tilescope.engine.frontend.onnx.refusal import refusing_plainly
 from tilescope.engine.frontend.onnx.source.long_names import shorten_names
 from tilescope.engine.frontend.onnx.source.model_file import check_is_file
-from tilescope.engine.frontend.onnx.source.tidy import name_domains
+from tilescope.engine.frontend.onnx.source.tidy import name_domains, name_results
 from tilescope.engine.frontend.onnx.source.walk import graphs_of
 
 __all__ = ["has_elements", "read_skeleton", "stored_bytes"]
@@ -67,6 +67,7 @@ def read_skeleton(path: Path) -> onnx.ModelProto:
     if not model.graph.node or not model.graph.output:
         raise BadModel(f"Model {path} is not a valid ONNX model: it has no nodes or no outputs")
     name_domains(model)
+    name_results(model)
     return model
 
 

@@ -10,13 +10,23 @@ import onnx
 from onnx import defs, numpy_helper
 
 from tilescope.engine.errors import BadModel
+from tilescope.engine.frontend.onnx.source.walk import nodes_of
 
-__all__ = ["check_imports", "name_domains", "order_nodes", "with_dense_initializers"]
+__all__ = [
+    "check_imports",
+    "name_domains",
+    "name_results",
+    "order_nodes",
+    "with_dense_initializers",
+]
 
 #: Operators that onnxruntime writes without a domain, although ONNX does not define them.
 #: Source: onnxruntime, onnxruntime/core/graph/contrib_ops/contrib_defs.cc, OnnxDomain.
 _WITHOUT_DOMAIN = frozenset({"SimplifiedLayerNormalization"})
 _MICROSOFT = "com.microsoft"
+#: Operators of PopART that return nothing.
+_WITHOUT_RESULT = frozenset({"Abort"})
+_GRAPHCORE = "ai.graphcore"
 
 #: Elements of a sparse initializer that is made dense.
 _MOST_ELEMENTS = 1 << 28
@@ -54,6 +64,13 @@ def name_domains(model: onnx.ModelProto) -> None:
         node.domain = _MICROSOFT
     if domains and all(imported.domain != _MICROSOFT for imported in model.opset_import):
         model.opset_import.add(domain=_MICROSOFT, version=1)
+
+
+def name_results(model: onnx.ModelProto) -> None:
+    """Name a result of nodes that PopART gives none: those that end the program, in place."""
+    for number, node in enumerate(nodes_of(model.graph)):
+        if node.domain == _GRAPHCORE and node.op_type in _WITHOUT_RESULT and not node.output:
+            node.output.append(f"{node.op_type}___{number}")
 
 
 def order_nodes(graph: onnx.GraphProto) -> None:
