@@ -60,6 +60,20 @@ def test_training(options: tuple[object, ...], tilescope: Run, model: Path) -> N
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_replicas_of_a_pipeline(tilescope: Run, model: Path) -> None:
+    """Two replicas of two stages train as two replicas of one IPU, bit for bit."""
+    rng = np.random.default_rng(0)
+    x, labels = rng.standard_normal((24, 6), np.float32), rng.integers(0, 4, 24)
+    np.savez("data.npz", x=x, labels=labels)
+    common = ("--batch", 2, "--accumulate", 3, "--replicas", 2, "--tiles", 8, "--quiet")
+    data = ("--loss", "cross-entropy", "--data", "data.npz")
+    for name, own in (("one", ("--ipus", 2)), ("two", ("--ipus", 4, "--pipeline", 2))):
+        outcome = tilescope("train", model, *own, *common, *data, "--output", f"{name}.onnx")
+        assert (outcome.code, outcome.err) == (0, "")
+    for ours, theirs in zip(*(_weights(name) for name in ("one.onnx", "two.onnx")), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_a_report_has_stashes_and_operations_of_a_pipeline(tilescope: Run, model: Path) -> None:
     np.savez("data.npz", x=np.zeros((8, 6), np.float32), labels=np.zeros(8, np.int64))
     ends = ("--batch", 2, "--accumulate", 4, "--loss", "cross-entropy", "--data", "data.npz")
