@@ -70,8 +70,6 @@ def refuse_several_ipus(options: SessionOptions, device: DeviceInfo) -> None:
         Names the option.
     """
     asked: Mapping[str, bool] = {
-        "enableReplicatedGraphs": bool(options.enableReplicatedGraphs)
-        and options.replicatedGraphCount > 1,
         "enableDistributedReplicatedGraphs": bool(options.enableDistributedReplicatedGraphs),
         "virtualGraphMode ExecutionPhases": (
             options.virtualGraphMode is VirtualGraphMode.ExecutionPhases and device.numIpus > 1

@@ -22,6 +22,7 @@ from popart.node_refusals import check_trained_nodes
 from popart.optimizers import Optimizer
 from popart.optimizers.scalars import scalars_of
 from popart.options import SessionOptions
+from popart.replication import replicas_of
 from tilescope.engine.ir import Model, Recomputation
 from tilescope.engine.training import Descent, Loss, for_training
 from tilescope.engine.training.modes import in_training_mode
@@ -140,7 +141,7 @@ class Trained:
         if not gradients and not any(
             p.is_trainable and p.name in reached for p in model.parameters
         ):
-            return in_training_mode(model, 0)  # there is nothing to train
+            return in_training_mode(model, 0, replicas_of(options))  # there is nothing to train
         n_rounds = options.accumulationFactor if options.enableGradientAccumulation else 1
         reduction = options.accumulationAndReplicationReductionType
         loss = dict(model.outputs)[self.loss]
@@ -149,6 +150,7 @@ class Trained:
             Loss(kind="identity", output=self.loss),
             self.engine_optimizer(options, model),
             int(n_rounds),
+            n_replicas=replicas_of(options),
             is_averaged=reduction is ReductionType.Mean,
             anchors=list(gradients),
             recomputation=_recomputation(options, proto),

@@ -75,7 +75,10 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "looseThresholdAtPeak": (Effect.NONE, _ONE_WAY),
     "enableGradientAccumulation": (Effect.ACTS, "micro-batches of a step"),
     "accumulationFactor": (Effect.ACTS, "number of micro-batches of a step"),
-    "accumulationAndReplicationReductionType": (Effect.ACTS, "sum or mean of micro-batches"),
+    "accumulationAndReplicationReductionType": (
+        Effect.ACTS,
+        "sum or mean of micro-batches and replicas",
+    ),
     "meanAccumulationAndReplicationReductionStrategy": (
         Effect.NONE,
         "a mean is divided once, after the sum",
@@ -104,8 +107,8 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "enablePrefetchDatastreams": (Effect.NONE, _HOST),
     "defaultBufferingDepth": (Effect.NONE, _HOST),
     "bufferingDepthMap": (Effect.NONE, _HOST),
-    "enableReplicatedGraphs": (Effect.REFUSED, _PLACED),
-    "replicatedGraphCount": (Effect.REFUSED, _PLACED),
+    "enableReplicatedGraphs": (Effect.ACTS, "the model runs on several sets of IPUs"),
+    "replicatedGraphCount": (Effect.ACTS, "number of replicas"),
     "enableDistributedReplicatedGraphs": (Effect.REFUSED, _PLACED),
     "globalReplicationFactor": (Effect.REFUSED, _PLACED),
     "globalReplicaOffset": (Effect.REFUSED, _PLACED),

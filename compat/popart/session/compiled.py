@@ -173,7 +173,7 @@ class CompiledSession(StatedSession):
                 " prepareDevice()?"
             )
         on_demand = self._device.connectionType is DeviceConnectionType.OnDemand
-        if on_demand and not self._device.tryAttachUntilTimeout():
+        if on_demand and not self._whole_device.tryAttachUntilTimeout():
             raise popart_runtime_error("Failed to attach to device")
         with as_popart():
             self._engine.load()

@@ -70,9 +70,9 @@ class RunningSession(WeightsSession, RandomSession):
                 of_batches = np.split(outputs[anchor], n_joined)
                 for batch, values in enumerate(of_batches, first):
                     for value in gathered.taken(anchor, batch, values):
-                        stepio.write(anchor, value)
+                        self._write(stepio, anchor, value)
         for anchor, value in gathered.sums():
-            stepio.write(anchor, value)
+            self._write(stepio, anchor, value)
         self._has_run = True
         if self._options.enableStochasticRounding:
             self._random.advance()
@@ -110,14 +110,14 @@ class RunningSession(WeightsSession, RandomSession):
         if stepio is not None:
             for value in compiled.model.inputs:
                 for inputs in rounds:
-                    inputs[value.name] = self._typed(value, stepio)
+                    inputs[value.name] = self._of_replicas(value, stepio)
         before = self._before(compiled, engine) if stepio is not None else {}
         if compiled.model.n_rounds > 1:  # a run takes all micro-batches of a step
             joined = {name: np.stack([inputs[name] for inputs in rounds]) for name in rounds[0]}
             outputs = self._counted(compiled, engine, joined, label)
             constant = {name for name, value in compiled.model.outputs if value.known is not None}
             outputs |= {
-                name: np.stack([outputs[name]] * n_rounds) for name in constant & outputs.keys()
+                name: self._repeated(outputs[name], n_rounds) for name in constant & outputs.keys()
             }
         else:
             runs = [self._counted(compiled, engine, inputs, label) for inputs in rounds]
@@ -127,9 +127,29 @@ class RunningSession(WeightsSession, RandomSession):
             with engine.recording(False):
                 known = {**self._host, **self._held(compiled, engine), **before}
             outputs |= {
-                name: np.stack([known[name]] * len(rounds)) for name in held if name in known
+                name: self._repeated(known[name], len(rounds)) for name in held if name in known
             }
         return outputs
+
+    def _repeated(self, value: Array, n_rounds: int) -> Array:
+        """Return a value that all micro-batches and replicas have, for each of them."""
+        n_replicas = self.replicationFactor
+        front = (n_rounds, n_replicas) if n_replicas > 1 else (n_rounds,)
+        return np.broadcast_to(value, (*front, *value.shape))
+
+    def _of_replicas(self, value: Any, stepio: StepIO) -> Array:
+        """Return the next batch of an input; with several replicas, one of each, or one for all."""
+        n_replicas = self.replicationFactor
+        if n_replicas == 1:
+            return self._typed(value, stepio)
+        if value.name in self._broadcast:
+            return np.stack([self._typed(value, stepio)] * n_replicas)
+        return np.stack([self._typed(value, stepio) for _ in range(n_replicas)])
+
+    def _write(self, stepio: StepIO, anchor: str, value: Array) -> None:
+        """Write a value of an anchor, of one replica after the other."""
+        for own in [value] if self.replicationFactor == 1 else value:
+            stepio.write(anchor, np.ascontiguousarray(own))
 
     def _before(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
         """Return what the optimizer computes a batch with, of anchors."""
@@ -165,7 +185,11 @@ class RunningSession(WeightsSession, RandomSession):
     def _sizes(self, n_batches: int) -> dict[str, int]:
         """Return the elements that a step takes of every input."""
         compiled, _ = self._prepared("run(const IStepIO &)")
-        return {v.name: n_batches * int(np.prod(v.shape)) for v in compiled.model.inputs}
+        n_each = n_batches * self.replicationFactor
+        return {
+            v.name: (n_batches if v.name in self._broadcast else n_each) * int(np.prod(v.shape))
+            for v in compiled.model.inputs
+        }
 
     def _expected(self) -> dict[str, int]:
         """Return the elements that a step returns of every anchor."""

@@ -25,6 +25,7 @@ from popart.patterns import Patterns
 from popart.pipelines import check_pipelining, in_pipeline, with_anchors
 from popart.random_state import RandomState
 from popart.refusals import check_model, check_products, refuse_options, refuse_several_ipus
+from popart.replication import broadcast_inputs, of_replica, replicas_of, with_groupings
 from popart.required_patterns import check_required_patterns
 from popart.session.engine_errors import as_popart
 from popart.tensor_info import TensorInfo
@@ -66,18 +67,21 @@ class StatedSession:
         trained: Trained | None,
     ) -> None:
         self._options = SessionOptions() if userOptions is None else copy.deepcopy(userOptions)
-        self._flow, self._device, self.name = dataFlow, deviceInfo, name
+        self._flow, self.name = dataFlow, name
         self._patterns = Patterns() if patterns is None else patterns
         self._proto = proto_of(fnModel)
         complete = with_contents(self._proto, folder_of(fnModel))
+        complete = with_groupings(complete, self._options)
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
         else:
             refuse_training_options(self._options)
         refuse_options(self._options)
-        check_pipelining(self._options, deviceInfo)
-        refuse_several_ipus(self._options, deviceInfo)
+        self._whole_device = deviceInfo
+        self._device = of_replica(deviceInfo, self._options)
+        check_pipelining(self._options, self._device)
+        refuse_several_ipus(self._options, self._device)
         self._check_patterns()
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
@@ -91,24 +95,25 @@ class StatedSession:
             are_weights_kept=trained is not None or not self._options.constantWeights,
             gradients=self._gradients(),
         )
+        self._broadcast = broadcast_inputs(self._proto)
         self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
         check_products(self._proto, self._loaded.tensors)
         self._check_anchors()
         with as_popart(self._proto):
-            placed = on_virtual_graphs(self._loaded.model, self._options, deviceInfo)
+            placed = on_virtual_graphs(self._loaded.model, self._options, self._device)
             placed = in_pipeline(placed, self._options, dataFlow, is_trained=is_trained)
             if is_trained:
                 placed = with_anchors(placed, self._loaded.tensors, self._options, dataFlow)
             self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
-                drawing(placed, 0)
+                drawing(placed, 0, self.replicationFactor)
                 if trained is None
                 else trained.model_of(self._loaded, self._proto, self._gradients(), self._options)
             )
         self._states: dict[str, str] = {}
         self._compiled: CompiledModel | None = None
         self._engine: Engine | None = None
-        self._random = RandomState(deviceInfo)
+        self._random = RandomState(self._whole_device)
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._file: Path | None = None  # of the program, if it was not compiled here
         self._is_loaded = self._has_run = self._has_weights = False
@@ -159,8 +164,8 @@ class StatedSession:
 
     @property
     def replicationFactor(self) -> int:
-        """Replicas: 1."""
-        return 1
+        """Replicas, which run on data of their own."""
+        return replicas_of(self._options)
 
     @property
     def accumulationFactor(self) -> int:
@@ -215,9 +220,9 @@ class StatedSession:
         """Return how many values of an anchor a step returns, by dimension."""
         kind, batches = self._flow.art(name), self._flow.batchesPerStep()
         if kind.id() in (AnchorReturnTypeId.Final, AnchorReturnTypeId.Sum):
-            return []
+            return [self.replicationFactor]
         period = kind.rp() if kind.id() is AnchorReturnTypeId.EveryN else 1
-        return [batches // period, self.accumulationFactor]
+        return [batches // period, self.accumulationFactor, self.replicationFactor]
 
 
 def _shapes_of(info: InputShapeInfo | None) -> dict[str, tuple[int, ...]]:

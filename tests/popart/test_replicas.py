@@ -1,0 +1,161 @@
+"""Replicas of PopART's sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import popart
+
+Array = NDArray[Any]
+_N = 4
+
+
+def _device(n_ipus: int) -> popart.DeviceInfo:
+    return popart.DeviceManager().createIpuModelDevice({"numIPUs": n_ipus, "tilesPerIPU": 4})
+
+
+def _options(n_replicas: int, factor: int = 1) -> popart.SessionOptions:
+    options = popart.SessionOptions()
+    options.enableReplicatedGraphs = n_replicas > 1
+    options.replicatedGraphCount = n_replicas
+    options.enableGradientAccumulation = factor > 1
+    options.accumulationFactor = factor
+    return options
+
+
+def _squared(n_replicas: int, art: popart.AnchorReturnType, batches: int, **named: Any) -> Array:
+    """Return an anchor of x * x over the batches of a step."""
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [_N]), **named)
+    y = builder.aiOnnx.mul([x, x])
+    builder.addOutputTensor(y)
+    session = popart.InferenceSession(
+        builder.getModelProto(),
+        popart.DataFlow(batches, {y: art}),
+        _device(n_replicas),
+        userOptions=_options(n_replicas),
+    )
+    session.prepareDevice()
+    anchors = session.initAnchorArrays()
+    n_inputs = batches * (1 if named else n_replicas)
+    data = np.arange(n_inputs * _N, dtype=np.float32)
+    session.run(popart.PyStepIO({x: data}, anchors))
+    return anchors[y]
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+def test_every_replica_takes_a_batch(batches: int) -> None:
+    x = np.arange(batches * 3 * _N, dtype=np.float32).reshape(batches, 3, _N)
+    every = _squared(3, popart.AnchorReturnType("All"), batches)
+    np.testing.assert_array_equal(every, (x * x).reshape(every.shape))
+    assert every.shape == ((batches, 3, _N) if batches > 1 else (3, _N))
+    last = _squared(3, popart.AnchorReturnType("Final"), batches)
+    np.testing.assert_array_equal(last, (x * x)[-1])
+    total = _squared(3, popart.AnchorReturnType("Sum"), batches)
+    np.testing.assert_array_equal(total, (x * x).sum(axis=0))
+    if batches > 1:
+        some = _squared(3, popart.AnchorReturnType("EveryN", 2), batches)
+        np.testing.assert_array_equal(some, (x * x)[1::2])
+
+
+def test_an_input_for_all_replicas() -> None:
+    settings = popart.InputSettings(popart.ReplicatedStreamMode.Broadcast)
+    every = _squared(2, popart.AnchorReturnType("All"), 3, settings=settings)
+    x = np.arange(3 * _N, dtype=np.float32).reshape(3, 1, _N)
+    np.testing.assert_array_equal(every, np.broadcast_to(x * x, (3, 2, _N)))
+
+
+def _trained(
+    n_replicas: int, factor: int, steps: int, reduction: popart.ReductionType
+) -> tuple[Array, Mapping[str, Array]]:
+    """Return the losses of steps of a product's training, and its weights."""
+    options = _options(n_replicas, factor)
+    options.accumulationAndReplicationReductionType = reduction
+    drawn = np.random.default_rng(0)
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [2, 6]))
+    w = builder.addInitializedInputTensor(drawn.standard_normal((6, 3)).astype(np.float32))
+    y = builder.aiOnnx.matmul([x, w])
+    loss = builder.aiGraphcore.l1loss([y], 0.1)
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, {loss: popart.AnchorReturnType("All")}),
+        loss,
+        popart.SGD({"defaultLearningRate": (0.1, False), "defaultMomentum": (0.5, False)}),
+        _device(n_replicas),
+        userOptions=options,
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    assert session.replicationFactor == n_replicas
+    losses = []
+    for _ in range(steps):
+        anchors = session.initAnchorArrays()
+        data = drawn.standard_normal((factor * n_replicas, 2, 6)).astype(np.float32)
+        session.run(popart.PyStepIO({x: data}, anchors))
+        losses.append(anchors[loss].reshape(-1))
+    session.weightsToHost()
+    weights = {w: np.zeros((6, 3), np.float32)}
+    session.readWeights(popart.PyWeightsIO(weights))
+    return np.array(losses), weights
+
+
+@pytest.mark.parametrize("reduction", [popart.ReductionType.Sum, popart.ReductionType.Mean])
+@pytest.mark.parametrize(("n_replicas", "factor"), [(2, 1), (4, 2), (2, 4)])
+def test_training_is_that_of_one_replica_with_all_batches(
+    n_replicas: int, factor: int, reduction: popart.ReductionType
+) -> None:
+    losses, weights = _trained(n_replicas, factor, 5, reduction)
+    expected_losses, expected = _trained(1, n_replicas * factor, 5, reduction)
+    np.testing.assert_allclose(losses, expected_losses, rtol=1e-5)
+    (ours,), (theirs,) = weights.values(), expected.values()
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
+
+
+def _collective(name: str, n_replicas: int, *, group: popart.CommGroup | None = None) -> Array:
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [6]))
+    operator = getattr(builder.aiGraphcore, name)
+    y = operator([x]) if group is None else operator([x], commGroup=group)
+    builder.addOutputTensor(y)
+    session = popart.InferenceSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
+        _device(n_replicas),
+        userOptions=_options(n_replicas),
+    )
+    session.prepareDevice()
+    anchors = session.initAnchorArrays()
+    data = np.arange(n_replicas * 6, dtype=np.float32)
+    session.run(popart.PyStepIO({x: data}, anchors))
+    return anchors[y]
+
+
+def test_collectives() -> None:
+    x = np.arange(4 * 6, dtype=np.float32).reshape(4, 6)
+    total = _collective("replicatedallreduce", 4)
+    np.testing.assert_array_equal(total, np.broadcast_to(x.sum(axis=0), (4, 6)))
+    pairs = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+    halves = _collective("replicatedallreduce", 4, group=pairs)
+    np.testing.assert_array_equal(halves[:2], np.broadcast_to(x[:2].sum(axis=0), (2, 6)))
+    np.testing.assert_array_equal(halves[2:], np.broadcast_to(x[2:].sum(axis=0), (2, 6)))
+    shares = _collective("replicatedreducescatter", 2)
+    np.testing.assert_array_equal(shares.reshape(-1), x[:2].sum(axis=0))
+
+
+def test_replicas_that_do_not_divide_the_ipus() -> None:
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [_N]))
+    y = builder.aiOnnx.mul([x, x])
+    with pytest.raises(popart.popart_exception, match="replicatedGraphCount is 3, which does not"):
+        popart.InferenceSession(
+            builder.getModelProto(),
+            popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
+            _device(4),
+            userOptions=_options(3),
+        )
