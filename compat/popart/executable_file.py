@@ -43,14 +43,11 @@ class ProgramQuestion:
     def cache_name(self, *others: object) -> str:
         """Return the name of the file in a cache, which other facts of the session decide, too.
 
-        Raises
-        ------
-        popart_exception
-            When nothing can stand for the model.
+        It is empty where nothing can stand for the model.
         """
         parts = parts_of(ProgramFolder("."), self.model, self.machine, self.settings)
         if not isinstance(parts, ProgramParts):
-            raise popart_exception("The model cannot be kept in a cache")
+            return ""
         digest = blake2b(repr((parts.question, others)).encode(), digest_size=8).digest()
         return f"{int.from_bytes(digest)}.popef"
 
@@ -75,8 +72,13 @@ def export_file(path: str) -> Path:
     return file
 
 
-def save_program(question: ProgramQuestion, compiled: CompiledModel, file: Path) -> None:
+def save_program(question: ProgramQuestion, compiled: CompiledModel, file: Path) -> str:
     """Write a program into a file.
+
+    Returns
+    -------
+    str
+        Why no other process could take it, and there is no file; empty if one can.
 
     Raises
     ------
@@ -86,14 +88,17 @@ def save_program(question: ProgramQuestion, compiled: CompiledModel, file: Path)
     with tempfile.TemporaryDirectory(prefix="popart-program-") as folder:
         parts = parts_of(ProgramFolder(folder), question.model, question.machine, question.settings)
         if parts is None:
-            raise popart_exception("The program cannot be saved: nothing can stand for its model")
-        keep_program(parts, compiled)
+            return "an operator of its model has no digest"
+        reason = keep_program(parts, compiled)
+        if reason:
+            return reason
         try:
             with zipfile.ZipFile(file, "w") as archive:
                 for part in sorted(Path(folder).iterdir()):
                     archive.write(part, part.name)
         except OSError as error:
             raise popart_exception(f"Unable to open file '{file}': {error.strerror}") from None
+    return ""
 
 
 def load_program(question: ProgramQuestion, file: Path, folder: Path) -> CompiledModel:

@@ -111,8 +111,14 @@ def take_program(parts: Parts) -> CompiledModel | None:
 
 
 @without_collection()
-def keep_program(parts: Parts, compiled: CompiledModel) -> None:
-    """Store a program for later processes; one that cannot be stored is compiled again there."""
+def keep_program(parts: Parts, compiled: CompiledModel) -> str:
+    """Store a program for later processes; one that cannot be stored is compiled again there.
+
+    Returns
+    -------
+    str
+        Why it cannot be stored; empty if it is.
+    """
     executable = compiled.executable
     for step in executable.steps:  # computed once: it needs the vertices
         _ = step.is_data_dependent, step.reads_clock
@@ -129,13 +135,14 @@ def keep_program(parts: Parts, compiled: CompiledModel) -> None:
         )
     except (TypeError, BadExecutable) as error:
         _log.info("program not stored: %s", error)
-        return
+        return str(error)
     apart = {name: array for name, array in arrays.items() if _is_weight(name)}
     rest = {name: array for name, array in arrays.items() if name not in apart}
     digest = _digest_of(apart)
     parts.keep(WEIGHTS, digest, {}, apart, apart)
     facts = {"objects": objects, "is_trained": compiled.training is not None, WEIGHTS: digest}
     parts.keep(_PROGRAM, "", facts, rest, [name for name in rest if _is_read_at_once(name)])
+    return ""
 
 
 def _kinds(is_trained: bool) -> tuple[type, ...]:

@@ -128,3 +128,55 @@ def test_an_operator_that_fails_ends_in_popart_s_exception() -> None:
     flow = popart.DataFlow(1, {y: popart.AnchorReturnType("All")})
     with pytest.raises(popart.popart_exception, match=r"decompose of my.Fails failed at"):
         popart.InferenceSession(builder.getModelProto(), flow, _device())
+
+
+def _local(scales: Any) -> None:
+    """Register an operator whose codelet no other process finds, or that has no digest."""
+
+    @engine.codelet(
+        engine.Field("x", "in"),
+        engine.Field("out", "out"),
+        law=lambda batch, _: 9 + batch.size["x"][:, 0],
+        code_bytes=40,
+    )
+    def doubled(x: Any, out: Any) -> None:
+        for i in range(out.size):
+            out[i] = 2 * x[i]
+
+    def lower(at: Any, op: Any) -> Any:
+        return engine.map_codelet(at.builder, doubled, [at.tensor(op.operand(0))])
+
+    def lower_with(at: Any, op: Any) -> Any:
+        assert scales is not None
+        return lower(at, op)
+
+    engine.custom_operator(
+        "Doubled",
+        domain="my",
+        infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
+        lower=lower_with if scales is not None else lower,
+    )
+
+
+@pytest.mark.parametrize("scales", [None, object()])
+def test_operators_that_no_other_process_finds_are_not_cached(tmp_path: Path, scales: Any) -> None:
+    _local(scales)
+    builder = popart.Builder()
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", X.shape))
+    (y,) = builder.customOp("Doubled", 1, "my", [x], {})
+    flow = popart.DataFlow(1, {y: popart.AnchorReturnType("All")})
+    options = popart.SessionOptions()
+    options.enableEngineCaching, options.cachePath = True, str(tmp_path / "cache")
+    device = popart.DeviceManager().acquireAvailableDevice(1, 16)
+    for _ in range(2):
+        session = popart.InferenceSession(
+            builder.getModelProto(), flow, device, userOptions=options
+        )
+        session.prepareDevice()
+        anchors = session.initAnchorArrays()
+        session.run(popart.PyStepIO({x: X}, anchors))
+        np.testing.assert_array_equal(anchors[y], 2 * X)
+    assert not [*tmp_path.glob("cache/*.popef")]
+    with pytest.raises(popart.popart_exception, match="The program cannot be saved: "):
+        session.saveExecutable(str(tmp_path / "program.popef"))
+    assert not (tmp_path / "program.popef").exists()

@@ -88,7 +88,9 @@ class CompiledSession(StatedSession):
         stated = sorted((str(k), str(v)) for k, v in dict(asked.engineOptions).items())
         stated = [(k, v) for k, v in stated if not k.startswith("autoReport.")]
         name = question.cache_name(self._flow.batchesPerStep(), anchors, stated)
-        return Path(asked.cachePath) / name
+        if not name:
+            _SESSION.warn("The program is not cached: an operator of its model has no digest")
+        return Path(asked.cachePath) / name if name else None
 
     def _program(
         self, question: ProgramQuestion, options: EngineOptions, cached: Path | None
@@ -152,7 +154,10 @@ class CompiledSession(StatedSession):
         """Keep a program in the cache, with the report of its compilation if there is one."""
         file.parent.mkdir(parents=True, exist_ok=True)
         _DEVICEX.info(f"Saving serialized Executablex to {file}")
-        save_program(question, compiled, file)
+        reason = save_program(question, compiled, file)
+        if reason:
+            _SESSION.warn(f"The program is not cached: {reason}")
+            return
         if self._engine is not None and self._engine.recorder.written_path is not None:
             _DEVICEX.info(f"Storing profiles to cache: {file.parent}")
             write_program_report(compiled.executable, file.parent, self.name)
@@ -280,7 +285,9 @@ class CompiledSession(StatedSession):
         with as_popart():
             options = engine_options_of(self._options)
             question = question_of(self._model, self._device.machine, self._options, options)
-            save_program(question, self._compiled, file)
+            reason = save_program(question, self._compiled, file)
+        if reason:
+            raise popart_exception(f"The program cannot be saved: {reason}")
         _DEVICEX.info(f"Saving serialized Executablex to {file}")
 
     def _check_offline(self) -> None:
