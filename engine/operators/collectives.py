@@ -182,6 +182,7 @@ REDUCE_SCATTER = Operator(
     evaluate=_evaluate_scatter,
     lower=_lower_scatter,
     gradient=_scatter_gradient,
+    differs=True,
 )
 
 #: The values of all replicas of a group, along a new first axis.

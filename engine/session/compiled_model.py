@@ -190,7 +190,8 @@ class CompiledModel:
         outputs: dict[str, NDArray[Any]] = {}
         for output, value in self.model.outputs:
             if value.known is not None:
-                outputs[output] = np.asarray(value.known)
+                front = tuple(n for n in (n_rounds, n_replicas) if n > 1)
+                outputs[output] = np.broadcast_to(value.known, (*front, *value.shape))
             elif self.model.data is None:
                 arrays = [
                     np.stack(rounds[output, replica])

@@ -159,3 +159,41 @@ def test_replicas_that_do_not_divide_the_ipus() -> None:
             _device(4),
             userOptions=_options(3),
         )
+
+
+def test_what_is_known_before_is_known_of_every_replica() -> None:
+    builder = popart.Builder()
+    w = builder.addInitializedInputTensor(np.arange(6, dtype=np.float32))
+    y = builder.aiGraphcore.replicatedallreduce([w])
+    share = builder.aiGraphcore.replicatedreducescatter([w])
+    for output in (y, share):
+        builder.addOutputTensor(output)
+    session = popart.InferenceSession(
+        builder.getModelProto(),
+        popart.DataFlow(2, dict.fromkeys([y, share], popart.AnchorReturnType("All"))),
+        _device(2),
+        userOptions=_options(2),
+    )
+    session.prepareDevice()
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO({}, anchors))
+    expected = np.broadcast_to(2 * np.arange(6, dtype=np.float32), (2, 2, 6))
+    np.testing.assert_array_equal(anchors[y], expected)
+    np.testing.assert_array_equal(anchors[share], expected.reshape(2, 2, 2, 3)[:, [0, 1], [0, 1]])
+
+
+def test_weights_of_groups_are_refused() -> None:
+    builder = popart.Builder()
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [6]))
+    w = builder.addInitializedInputTensor(
+        np.zeros((2, 6), np.float32), popart.VariableSettings(group)
+    )
+    y = builder.aiOnnx.add([x, w])
+    with pytest.raises(popart.popart_exception, match="has VariableSettings by which groups of"):
+        popart.InferenceSession(
+            builder.getModelProto(),
+            popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
+            _device(4),
+            userOptions=_options(4),
+        )

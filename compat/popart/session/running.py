@@ -9,6 +9,7 @@ import numpy as np
 from popart.anchor_values import AnchorValues
 from popart.enums import DeviceConnectionType, SyntheticDataMode
 from popart.errors import popart_exception, popart_runtime_error
+from popart.names import reservedUpdatedVarPrefix
 from popart.pipelines import is_one_run
 from popart.session.engine_errors import as_popart
 from popart.session.random_numbers import RandomSession
@@ -115,27 +116,23 @@ class RunningSession(WeightsSession, RandomSession):
         if compiled.model.n_rounds > 1:  # a run takes all micro-batches of a step
             joined = {name: np.stack([inputs[name] for inputs in rounds]) for name in rounds[0]}
             outputs = self._counted(compiled, engine, joined, label)
-            constant = {name for name, value in compiled.model.outputs if value.known is not None}
-            outputs |= {
-                name: self._repeated(outputs[name], n_rounds) for name in constant & outputs.keys()
-            }
         else:
             runs = [self._counted(compiled, engine, inputs, label) for inputs in rounds]
             outputs = {name: np.stack([run[name] for run in runs]) for name in runs[0]}
         held = [name for name in self._flow.anchors() if name not in outputs]
         if held and stepio is not None:
+            replicas = range(self.replicationFactor)
             with engine.recording(False):
-                known = {**self._host, **self._held(compiled, engine), **before}
-            outputs |= {
-                name: self._repeated(known[name], len(rounds)) for name in held if name in known
-            }
+                known = [
+                    {**self._host, **self._held(compiled, engine, replica), **before}
+                    for replica in replicas
+                ]
+            for name in held:
+                of = name.removeprefix(reservedUpdatedVarPrefix())
+                if of in known[0]:
+                    of_all = known[0][of] if len(known) == 1 else np.stack([k[of] for k in known])
+                    outputs[name] = np.stack([of_all] * n_rounds)
         return outputs
-
-    def _repeated(self, value: Array, n_rounds: int) -> Array:
-        """Return a value that all micro-batches and replicas have, for each of them."""
-        n_replicas = self.replicationFactor
-        front = (n_rounds, n_replicas) if n_replicas > 1 else (n_rounds,)
-        return np.broadcast_to(value, (*front, *value.shape))
 
     def _of_replicas(self, value: Any, stepio: StepIO) -> Array:
         """Return the next batch of an input; with several replicas, one of each, or one for all."""

@@ -18,14 +18,20 @@ from popart.enums import AnchorReturnTypeId
 from popart.errors import popart_exception
 from popart.external_data import with_contents
 from popart.loaded_model import LoadedModel, folder_of, proto_of
-from popart.names import reservedLossScalingPrefix
+from popart.names import reservedLossScalingPrefix, reservedUpdatedVarPrefix
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
 from popart.patterns import Patterns
 from popart.pipelines import check_pipelining, in_pipeline, with_anchors
 from popart.random_state import RandomState
 from popart.refusals import check_model, check_products, refuse_options, refuse_several_ipus
-from popart.replication import broadcast_inputs, of_replica, replicas_of, with_groupings
+from popart.replication import (
+    broadcast_inputs,
+    check_variables,
+    of_replica,
+    replicas_of,
+    with_groupings,
+)
 from popart.required_patterns import check_required_patterns
 from popart.session.engine_errors import as_popart
 from popart.tensor_info import TensorInfo
@@ -72,6 +78,7 @@ class StatedSession:
         self._proto = proto_of(fnModel)
         complete = with_contents(self._proto, folder_of(fnModel))
         complete = with_groupings(complete, self._options)
+        check_variables(complete, self._options)
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
@@ -182,6 +189,7 @@ class StatedSession:
             When there is none of the name.
         """
         of = name.removeprefix(GRADIENT).removeprefix(_RESTORED)
+        of = of.removeprefix(reservedUpdatedVarPrefix())
         scalars = self._scalars()
         if name in scalars:
             return TensorInfo(type_name(scalars[name].dtype), [])

@@ -54,9 +54,9 @@ class WeightsSession(CompiledSession):
                 elif name in self._states:
                     self._host[name] = array
 
-    def _held(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
-        """Return what the device holds, under PopART's names."""
-        held = compiled.read_held(engine)
+    def _held(self, compiled: CompiledModel, engine: Engine, replica: int = 0) -> dict[str, Array]:
+        """Return what a replica holds, under PopART's names."""
+        held = compiled.read_held(engine, replica)
         states = {name: held[known] for name, known in self._states.items()}
         others = {name: held[name] for name in held.keys() - {*self._states.values()}}
         return others | states
