@@ -57,7 +57,8 @@ model = builder.getModelProto()
 Sessions run and train them on simulated devices
 ([Profile a PopART program](../how-to/profile-a-popart-program.md)). Names, arguments, defaults and
 exceptions are those of PopART 3.4. The module needs the extra `engine`. Sessions put nodes on IPUs
-(`virtualGraphMode`); pipelines, replicas and phases are refused so far.
+(`virtualGraphMode`), run stages at the same time (`enablePipelining`) and on data of their own
+(`enableReplicatedGraphs`); phases are refused so far.
 
 - Outputs are named as in PopART: `MatMul:0`, `MatMul:0/1`, below the scopes that are open. Numbers
   of graphs and nodes in a model count from its builder, not from the process, so that equal

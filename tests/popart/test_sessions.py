@@ -280,7 +280,7 @@ def test_what_needs_several_ipus_is_refused_by_its_option() -> None:
     ):
         with pytest.raises(popart.popart_exception, match=message):
             _inference(popart.DataFlow(1, ["m"]), **{option: True})
-    with pytest.raises(popart.popart_exception, match="enableReplicatedGraphs needs several"):
+    with pytest.raises(popart.popart_exception, match="does not divide the 1 IPUs of the device"):
         _inference(popart.DataFlow(1, ["m"]), enableReplicatedGraphs=True, replicatedGraphCount=2)
 
 

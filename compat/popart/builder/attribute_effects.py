@@ -26,11 +26,11 @@ ATTRIBUTE_EFFECTS: dict[str, tuple[Effect, str, str]] = {
         "recomputeOutput",
         "whether an output is kept for the backward pass",
     ),
-    reserved.VIRTUAL_GRAPH: (Effect.REFUSED, "virtualGraph", _PLACED),
+    reserved.VIRTUAL_GRAPH: (Effect.ACTS, "virtualGraph", "IPU of a node"),
     reserved.PIPELINE_STAGE: (Effect.ACTS, "pipelineStage", "stage of a pipeline"),
     reserved.EXECUTION_PHASE: (Effect.REFUSED, "executionPhase", _PLACED),
     reserved.OUTPUT_LOCATION: (Effect.REFUSED, "outputTensorLocation", "needs the host's memory"),
-    reserved.COLLECTIVE_GROUP: (Effect.REFUSED, "commGroup", "needs several replicas"),
+    reserved.COLLECTIVE_GROUP: (Effect.ACTS, "commGroup", "replicas that exchange values"),
     reserved.SERIALIZE_MODE: (Effect.NONE, "setSerializeMatMul", "products are planned whole"),
     reserved.INPLACE_NAMES: (
         Effect.NONE,
