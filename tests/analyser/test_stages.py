@@ -1,0 +1,196 @@
+"""Figures by IPU and stage, against a count over the executions of a tiny pipeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.analyser.pipelined import MICRO_BATCHES
+
+from tilescope import analyser
+from tilescope.analyser.memory.liveness import curve
+from tilescope.analyser.program.programs import all_programs, ancestors
+from tilescope.analyser.program.stages import pipeline, roles_of_steps, stages_of_steps
+from tilescope.analyser.program.training import passes_of_steps
+from tilescope.analyser.summary.stage_figures import (
+    ipu_memory,
+    ipu_times,
+    stage_figures,
+)
+from tilescope.analyser.time.execution import costs, execution
+from tilescope.analyser.time.runs import executed, runs
+from tilescope.reports import Report
+
+
+@pytest.fixture(params=["train", "run"])
+def piped(request: pytest.FixtureRequest, pipelines: Path) -> Iterator[Report]:
+    with analyser.open(pipelines / request.param) as report:
+        yield report
+
+
+def _functions(report: Report) -> dict[int, str]:
+    """Return the function that every step is in, empty for the control program."""
+    every = all_programs(report)
+    return {
+        program.step_id: root.name if root.root_kind == "function" else ""
+        for program in every.values()
+        if program.step_id is not None
+        for root in [every[(*ancestors(report, program.program_id), program.program_id)[0]]]
+    }
+
+
+def _counted(report: Report) -> tuple[Counter[tuple[str, int]], Counter[int], int]:
+    """Return work by stage and IPU, waits by IPU and length of all runs, one by one."""
+    function, passes = _functions(report), passes_of_steps(report)
+    column = costs(report).column
+    cost = {
+        (step, ipu): cycles
+        for step, ipu, cycles in zip(
+            *(column[name].tolist() for name in ("step_id", "ipu_id", "cycles")), strict=True
+        )
+    }
+    work: Counter[tuple[str, int]] = Counter()
+    waits: Counter[int] = Counter()
+    total = 0
+    for run in runs(report):
+        length = max(run.cycles_by_ipu)
+        total += length
+        spent = Counter[int]()
+        entries = executed(report, run.run_id)
+        rows = zip(
+            entries.step_id.tolist(),
+            entries.start_cycle.tolist(),
+            entries.end_cycle.tolist(),
+            strict=True,
+        )
+        for step, starts, ends in rows:
+            for ipu, (start, end) in enumerate(zip(starts, ends, strict=True)):
+                if start < 0:
+                    continue
+                spent[ipu] += cost[step, ipu]
+                assert end - start >= cost[step, ipu]
+                name = function[step]
+                if ":" in name or not name.startswith(("forward", "backward")):
+                    continue
+                if "," in name:
+                    is_forward = passes[step] in (None, "forward")
+                    name = name.split(", ")[0 if is_forward else 1]
+                work[name, ipu] += end - start
+        for ipu in range(len(run.cycles_by_ipu)):
+            waits[ipu] += length - spent[ipu]
+    return work, waits, total
+
+
+def test_work_and_waits_are_those_of_the_timelines(piped: Report) -> None:
+    work, waits, total = _counted(piped)
+    figures = stage_figures(piped)
+    assert figures is not None
+    assert {(row.stage.name, row.ipu_id): row.cycles for row in figures.stages} == work
+    assert {row.ipu_id: row.waiting_cycles for row in figures.ipus} == waits
+    assert figures.total_cycles == total
+    for row in figures.ipus:
+        assert row.total_cycles == total
+        of_stages = [stage.cycles for stage in figures.stages if stage.ipu_id == row.ipu_id]
+        assert row.work_cycles == sum(of_stages)
+    assert figures.idle_share == sum(waits.values()) / (3 * total)
+    assert figures.bubble_share == sum(waits.values()) / (sum(waits.values()) + sum(work.values()))
+
+
+def test_stages_are_in_the_order_of_a_micro_batch(pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report:
+        figures = stage_figures(report)
+        assert figures is not None
+        names = [row.stage.name for row in figures.stages]
+        assert names == [f"forward {i}" for i in (0, 1, 2)] + [f"backward {i}" for i in (2, 1, 0)]
+        assert [row.ipu_id for row in figures.stages] == [0, 1, 2, 2, 1, 0]
+        assert {row.n_executions for row in figures.stages} == {MICRO_BATCHES * figures.n_runs}
+        per_batch = {row.stage.name: row.cycles / row.n_executions for row in figures.stages}
+        assert figures.slowest.stage.name == max(per_batch, key=lambda name: per_batch[name])
+        loads = {stage.name for stage in stages_of_steps(report) if stage is not None}
+        assert loads == set(names)
+
+
+def test_cycles_are_those_of_the_schedule(pipelines: Path) -> None:
+    """Stage s works on micro-batch c - s in cycle c; the last one is forward and backward."""
+    with analyser.open(pipelines / "train") as report:
+        found = pipeline(report)
+    assert found is not None
+    actual = [cycle.stages for cycle in found.cycles for _ in range(cycle.n_cycles)]
+    position = [0, 1, 2, 2, 3, 4]
+    assert actual == [
+        tuple(i for i, s in enumerate(position) if 0 <= cycle - s < MICRO_BATCHES)
+        for cycle in range(MICRO_BATCHES + 4)
+    ]
+
+
+def test_balanced_stages_take_the_mean(piped: Report) -> None:
+    """Recomputed cycle by cycle; with their own times, cycles last what the critical path has."""
+    figures, found = stage_figures(piped), pipeline(piped)
+    assert figures is not None
+    assert found is not None
+    own = [row.cycles / row.n_executions for row in figures.stages]
+    means = {
+        direction: np.mean(
+            [t for t, row in zip(own, figures.stages, strict=True)
+             if row.stage.direction == direction]
+        )
+        for direction in ("forward", "backward")
+        if any(row.stage.direction == direction for row in figures.stages)
+    }  # fmt: skip
+
+    def length(times: list[float]) -> float:
+        total = 0.0
+        for cycle in found.cycles:
+            ipus = [0.0] * 3
+            for place in cycle.stages:
+                ipus[figures.stages[place].ipu_id] += times[place]
+            total += cycle.n_cycles * max(ipus)
+        return total * figures.n_runs
+
+    roles = np.array(roles_of_steps(piped))
+    on_the_path = execution(piped).critical_cycles[:, roles == "work"].sum()
+    assert length(own) == pytest.approx(on_the_path)
+    balanced = length([float(means[row.stage.direction]) for row in figures.stages])
+    expected = figures.total_cycles - (length(own) - balanced)
+    assert figures.balanced_cycles == pytest.approx(expected, abs=1)
+    assert figures.balance_gain_cycles > 0
+
+
+def test_memory_of_ipus(pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report:
+        rows = ipu_memory(report)
+        for row in rows:
+            live = curve(report, ("ipu", row.ipu_id))
+            expected = live.always_live_bytes + int(live.not_always_live_bytes.max())
+            assert row.total_bytes == expected
+    assert [row.stash_bytes > 0 for row in rows] == [True, True, False]
+    assert min(row.weight_bytes for row in rows) >= 0
+
+
+def test_one_ipu_has_no_stages_and_never_waits(pipelines: Path) -> None:
+    with analyser.open(pipelines / "one") as report:
+        assert pipeline(report) is None
+        assert stage_figures(report) is None
+        assert set(stages_of_steps(report)) == {None}
+        (row,) = ipu_times(report)
+        ran = execution(report)
+        assert row.total_cycles == ran.total_cycles
+        assert (row.work_cycles, row.waiting_cycles, row.collective_cycles) == (0, 0, 0)
+        assert row.host_cycles == ran.phase_cycles["stream_copy"]
+
+
+def test_a_run_alone(pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report:
+        whole = stage_figures(report)
+        parts = [stage_figures(report, run.run_id) for run in runs(report)]
+        assert whole is not None
+        assert sum(part.total_cycles for part in parts if part) == whole.total_cycles
+        for i, row in enumerate(whole.stages):
+            assert sum(part.stages[i].cycles for part in parts if part) == row.cycles
+
+
+def test_a_report_without_runs(small: Report) -> None:
+    assert stage_figures(small) is None
