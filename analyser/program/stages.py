@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.program.contexts import contexts
-from tilescope.analyser.program.programs import (
+from tilescope.analyser.program.program_tree import (
     ProgramNode,
     all_programs,
     ancestors,

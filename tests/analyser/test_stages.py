@@ -11,8 +11,10 @@ import pytest
 from tests.analyser.pipelined import MICRO_BATCHES
 
 from tilescope import analyser
+from tilescope.analyser.advice.ledger import ledger, ledger_parts
 from tilescope.analyser.memory.liveness import curve
-from tilescope.analyser.program.programs import all_programs, ancestors
+from tilescope.analyser.program.operations import Layer, operations
+from tilescope.analyser.program.program_tree import all_programs, ancestors
 from tilescope.analyser.program.stages import pipeline, roles_of_steps, stages_of_steps
 from tilescope.analyser.program.training import passes_of_steps
 from tilescope.analyser.summary.stage_figures import (
@@ -194,3 +196,51 @@ def test_a_run_alone(pipelines: Path) -> None:
 
 def test_a_report_without_runs(small: Report) -> None:
     assert stage_figures(small) is None
+
+
+def test_the_ledger_by_ipu_and_stage(piped: Report) -> None:
+    """IPUs add up to the ledger kind by kind, stages to their work."""
+    whole, parts = ledger(piped), ledger_parts(piped)
+    figures = stage_figures(piped)
+    assert figures is not None
+    kinds = {entry.kind: entry.tile_cycles for entry in whole.entries}
+    of_ipus = [part for part in parts if part.stage is None]
+    for kind, tile_cycles in kinds.items():
+        assert sum(part.tile_cycles.get(kind, 0) for part in of_ipus) == tile_cycles
+    assert [part.total for part in of_ipus] == [whole.total_cycles * 8] * 3
+    assert {part.stage: part.total for part in parts if part.stage} == {
+        row.stage.name: row.cycles * 8 for row in figures.stages
+    }
+
+
+def test_one_ipu_has_no_parts(pipelines: Path) -> None:
+    with analyser.open(pipelines / "one") as report:
+        assert ledger_parts(report) == ()
+
+
+@pytest.mark.parametrize("layer", ["library", "model", "step"])
+def test_operations_have_ipu_and_stage(layer: Layer, pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report:
+        listed, figures = operations(report, layer), stage_figures(report)
+    assert figures is not None
+    assert listed.has_stages
+    assert listed.has_ipus
+    home = {row.stage.name: row.ipu_id for row in figures.stages}
+    of_stages = [operation for operation in listed.operations if operation.stage]
+    if layer == "model":
+        by_name = {operation.name: operation.stage for operation in of_stages}
+        assert by_name["first"] == "forward 0"
+        assert by_name["first:MatMulWeightsGrad"] == "backward 0"
+        assert by_name["third:MatMulDataGrad"] == "backward 2"
+    # The host's copies of a stage concern all IPUs.
+    assert {operation.ipu_id for operation in of_stages} <= {None, *home.values()}
+    assert all(operation.ipu_id in (None, home[operation.stage or ""]) for operation in of_stages)
+    names = [operation.name for operation in listed.of_stage("backward 1").operations]
+    assert names == [item.name for item in of_stages if item.stage == "backward 1"]
+
+
+def test_operations_of_one_ipu(pipelines: Path) -> None:
+    with analyser.open(pipelines / "one") as report:
+        listed = operations(report)
+    assert not listed.has_stages
+    assert not listed.has_ipus

@@ -33,3 +33,35 @@ def test_one_ipu_has_no_section(tilescope: Run, pipelines: Path) -> None:
     assert "Stages" not in tilescope("summary", pipelines / "one").out
     document = tilescope("summary", pipelines / "one", "--json").json()
     assert not document.keys() & {"stages", "replicas", "pipeline"}
+
+
+def test_ledger_has_parts(tilescope: Run, pipelines: Path) -> None:
+    text = tilescope("ledger", pipelines / "train").out
+    assert "By IPU and stage" in text
+    assert "  Backward 0" in text
+    parts = tilescope("ledger", pipelines / "train", "--json").json()["parts"]
+    assert [part["stage"] for part in parts if part["ipu_id"] == 0] == [
+        None,
+        "forward 0",
+        "backward 0",
+    ]
+    assert "By IPU" not in tilescope("ledger", pipelines / "one").out
+
+
+def test_operations_of_a_stage(tilescope: Run, pipelines: Path) -> None:
+    listed = tilescope("ops", pipelines / "train", "--stage", "backward 1", "--json").json()
+    assert {(item["stage"], item["ipu_id"]) for item in listed["operations"]} == {("backward 1", 1)}
+    heading = next(
+        line for line in tilescope("ops", pipelines / "train").out.splitlines() if "FLOPs" in line
+    )
+    assert "IPU" in heading
+    assert "Stage" in heading
+
+
+def test_a_stage_that_does_not_exist(tilescope: Run, pipelines: Path) -> None:
+    outcome = tilescope("ops", pipelines / "train", "--stage", "backward 7")
+    assert outcome.code == 2
+    assert "unknown stage 'backward 7'; use forward 0" in " ".join(outcome.err.split())
+    outcome = tilescope("ops", pipelines / "one", "--stage", "forward 0")
+    assert outcome.code == 2
+    assert "leave out --stage" in " ".join(outcome.err.split())
