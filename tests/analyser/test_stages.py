@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,16 @@ import pytest
 from tests.analyser.pipelined import MICRO_BATCHES
 
 from tilescope import analyser
+from tilescope.analyser.advice.insights import insights, tips
 from tilescope.analyser.advice.ledger import ledger, ledger_parts
+from tilescope.analyser.advice.time_insights import time_insights
 from tilescope.analyser.memory.liveness import curve
 from tilescope.analyser.program.operations import Layer, operations
 from tilescope.analyser.program.program_tree import all_programs, ancestors
 from tilescope.analyser.program.stages import pipeline, roles_of_steps, stages_of_steps
 from tilescope.analyser.program.training import passes_of_steps
 from tilescope.analyser.summary.stage_figures import (
+    IpuMemory,
     ipu_memory,
     ipu_times,
     stage_figures,
@@ -244,3 +248,26 @@ def test_operations_of_one_ipu(pipelines: Path) -> None:
         listed = operations(report)
     assert not listed.has_stages
     assert not listed.has_ipus
+
+
+def test_insights_name_the_slowest_stage(piped: Report) -> None:
+    """By what equal stages gain for the whole, in place of what IPUs wait."""
+    figures = stage_figures(piped)
+    assert figures is not None
+    found = [item for item in time_insights(piped).found if item.kind in ("stages", "waiting")]
+    (insight,) = found
+    assert insight.subject == figures.slowest.stage.name
+    assert insight.gain_cycles == figures.total_cycles - figures.balanced_cycles
+    assert f"would take {figures.balanced_cycles:,}" in insight.text
+    stages = stages_of_steps(piped)
+    assert {stages[step] for step in insight.step_ids} == {figures.slowest.stage}
+
+
+@pytest.mark.parametrize(("stash_bytes", "is_said"), [(9, False), (10, True)])
+def test_a_tip_on_stashes(stash_bytes: int, is_said: bool, pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report:
+        known = insights(report)
+    held = (IpuMemory(1, 20, stash_bytes, 80 - stash_bytes),)
+    titles = [tip.title for tip in tips(replace(known, stashes=held))]
+    assert ("Stash less of micro-batches" in titles) is is_said
+    assert [row.ipu_id for row in known.stashes] == [1, 0]
