@@ -15,6 +15,7 @@ from tilescope import analyser
 from tilescope.analyser.advice.insights import insights, tips
 from tilescope.analyser.advice.ledger import ledger, ledger_parts
 from tilescope.analyser.advice.time_insights import time_insights
+from tilescope.analyser.diff import compare, explain
 from tilescope.analyser.memory.liveness import curve
 from tilescope.analyser.program.operations import Layer, operations
 from tilescope.analyser.program.program_tree import all_programs, ancestors
@@ -271,3 +272,36 @@ def test_a_tip_on_stashes(stash_bytes: int, is_said: bool, pipelines: Path) -> N
     titles = [tip.title for tip in tips(replace(known, stashes=held))]
     assert ("Stash less of micro-batches" in titles) is is_said
     assert [row.ipu_id for row in known.stashes] == [1, 0]
+
+
+def test_the_difference_names_moved_nodes_and_changed_stages(pipelines: Path) -> None:
+    with (
+        analyser.open(pipelines / "train") as baseline,
+        analyser.open(pipelines / "moved") as candidate,
+    ):
+        sides = [stage_figures(report) for report in (baseline, candidate)]
+        difference = compare(baseline, candidate)
+    moved = {node.name: (node.baseline_stage, node.candidate_stage) for node in difference.moved}
+    assert moved["second"] == ("forward 0", "forward 1")
+    assert moved["second:MatMulWeightsGrad"] == ("backward 0", "backward 1")
+    assert moved["after"] == ("forward 1", "forward 2")
+    assert not {"first", "third"} & set(moved)
+    per_batch = [
+        {row.stage.name: row.cycles / row.n_executions for row in side.stages}
+        for side in sides
+        if side is not None
+    ]
+    for change in difference.stages:
+        assert change.baseline_cycles == per_batch[0][change.name]
+        assert change.candidate_cycles == per_batch[1][change.name]
+    sentences = " ".join(explain(difference))
+    assert "second (forward 0 → forward 1)" in sentences
+    assert "By stage, for a micro-batch: " in sentences
+
+
+def test_equal_pipelines_and_one_ipu_have_no_changes_of_stages(pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report, analyser.open(pipelines / "one") as one:
+        same, alone = compare(report, report), compare(one, one)
+    assert same.moved == ()
+    assert {change.delta_cycles for change in same.stages} == {0}
+    assert alone.stages == ()
