@@ -37,6 +37,7 @@ __all__ = [
     "Pipeline",
     "Role",
     "Stage",
+    "first_copy_step",
     "pipeline",
     "roles_of_steps",
     "stages_of_steps",
@@ -280,6 +281,15 @@ def roles_of_steps(report: Report) -> tuple[Role, ...]:
         for step in np.flatnonzero(mask).tolist():
             answer[step] = role
     return tuple(answer)
+
+
+def first_copy_step(report: Report) -> int | None:
+    """Return the step in which IPUs meet before the copies of a cycle; None without copies."""
+    for program in all_programs(report).values():
+        is_copies = program.parent_id is None and program.name == _COPIES
+        if is_copies and program.root_kind == "function" and pipeline(report) is not None:
+            return next(iter(_steps_inside(report, program)), None)
+    return None
 
 
 def _steps_inside(report: Report, program: ProgramNode) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,11 @@ from tilescope.analyser.summary.stage_figures import (
     ipu_times,
     stage_figures,
 )
-from tilescope.analyser.time.execution import costs, execution
+from tilescope.analyser.time.execution import costs, execution, track_rows
 from tilescope.analyser.time.runs import executed, runs
+from tilescope.analyser.trace import stage_picture
 from tilescope.reports import Report
+from tilescope.webapp.pages.stage_panels import stages_panel
 
 
 @pytest.fixture(params=["train", "run"])
@@ -305,3 +308,56 @@ def test_equal_pipelines_and_one_ipu_have_no_changes_of_stages(pipelines: Path) 
     assert same.moved == ()
     assert {change.delta_cycles for change in same.stages} == {0}
     assert alone.stages == ()
+
+
+def test_the_picture_of_a_pipeline(piped: Report) -> None:
+    """Executions and waits add up to the figures; stages follow as the schedule says."""
+    for run in runs(piped):
+        picture, figures = stage_picture(piped, run.run_id), stage_figures(piped, run.run_id)
+        assert picture is not None
+        assert figures is not None
+        for row in figures.stages:
+            mine = [item for item in picture.slices if item.stage == row.stage]
+            assert {item.ipu_id for item in mine} == {row.ipu_id}
+            assert [item.micro_batch for item in mine] == list(range(row.n_executions))
+            assert sum(item.end_cycle - item.start_cycle for item in mine) == row.cycles
+        starts = {(item.stage, item.micro_batch): item.start_cycle for item in picture.slices}
+        for before, after in pairwise(figures.stages):
+            for k in range(before.n_executions):
+                assert starts[before.stage, k] < starts[after.stage, k]
+        waiting = execution(piped, run.run_id).waiting_cycles.sum(axis=1).tolist()
+        for ipu_id, expected in enumerate(waiting):
+            mine_ = [wait for wait in picture.waits if wait.ipu_id == ipu_id]
+            assert sum(wait.end_cycle - wait.start_cycle for wait in mine_) == expected
+        home = {row.stage: row.ipu_id for row in figures.stages}
+        named = [wait for wait in picture.waits if wait.stage is not None]
+        assert named
+        assert all(home[wait.stage] == wait.late_ipu_id for wait in named if wait.stage)
+        begin = {
+            row.ipu_id: row.start_cycle for row in track_rows(piped) if row.run_id == run.run_id
+        }
+        ends = {(item.stage, item.end_cycle - begin[item.ipu_id]) for item in picture.slices}
+        assert all((wait.stage, wait.end_cycle - begin[wait.ipu_id]) in ends for wait in named)
+
+
+def test_labels_are_direction_and_micro_batch(pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report:
+        picture = stage_picture(report, 0)
+    with analyser.open(pipelines / "one") as report:
+        assert stage_picture(report, 0) is None
+    assert picture is not None
+    labels = [item.label for item in picture.slices if item.ipu_id == 2]
+    assert labels == [f"{part}{k}" for k in range(MICRO_BATCHES) for part in "FB"]
+
+
+def test_the_panel_of_stages_names_micro_batches_and_waits(pipelines: Path) -> None:
+    with analyser.open(pipelines / "train") as report:
+        picture, figures = stage_picture(report, 0), stage_figures(report, 0)
+    assert picture is not None
+    assert figures is not None
+    text = str(stages_panel(picture, figures, None, None).to_plotly_json())
+    assert "Backward 0, micro-batch 5: " in text
+    assert "IPU 1 waits for backward 0 on IPU 0: " in text
+    cut = str(stages_panel(picture, figures, 0, 5000).to_plotly_json())
+    assert "micro-batch 0" in cut
+    assert "micro-batch 1" not in cut
