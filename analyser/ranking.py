@@ -37,6 +37,8 @@ INSIGHT_TITLES: dict[InsightKind, str] = {
     "sync_bound": "Sync-bound",
     "copies": "Copies dearer than the product",
     "waiting": "Waiting",
+    "stages": "Unbalanced stages",
+    "collectives": "Collectives",
     "overlap": "I/O not overlapped",
 }
 

@@ -146,3 +146,13 @@ def catalogue_model() -> Callable[[str], Path]:
             pytest.skip(str(error))
 
     return path_of
+
+
+@pytest.fixture(scope="session")
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the reports of `tests.analyser.pipelined.write_pipelines`."""
+    from tests.analyser.pipelined import write_pipelines
+
+    folder = tmp_path_factory.mktemp("pipelines")
+    write_pipelines(folder)
+    return folder

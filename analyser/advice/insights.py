@@ -34,6 +34,7 @@ from tilescope.analyser.program.contexts import enclosing
 from tilescope.analyser.program.plans import Plan, plans
 from tilescope.analyser.program.training import has_training
 from tilescope.analyser.quantities import BytesStyle, format_bytes, format_percent
+from tilescope.analyser.summary.stage_figures import IpuMemory, ipu_memory
 from tilescope.analyser.time.figures import code_missing_bytes, memory_missing_bytes, missing_bytes
 from tilescope.analyser.validation import require_known
 from tilescope.reports import schema
@@ -157,6 +158,8 @@ class Insights:
         What gains memory, and on which tile; none if the tile is of another IPU.
     trains
         Whether the program trains a model.
+    stashes
+        What the IPUs of a pipeline hold, those that stash most first; none without stashes.
     """
 
     fit: Fit
@@ -173,6 +176,7 @@ class Insights:
     remedies: tuple[Remedy, ...]
     remedy_tile_id: int
     trains: bool
+    stashes: tuple[IpuMemory, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -240,6 +244,7 @@ def insights(report: Report, ipu_id: int | None = None) -> Insights:
         remedies,
         advice.tile_id,
         has_training(report),
+        _stashes(report, ipu_id),
     )
 
 
@@ -280,9 +285,15 @@ def fit_sentence(fit: Fit, style: BytesStyle | None = None) -> str:
 def tips(result: Insights, style: BytesStyle | None = None) -> tuple[Tip, ...]:
     """Return what could be done about memory, with its figures; what saves most comes first."""
     every = [*_remedy_tips(result, style), _plan_tip(result, style), _gap_tip(result, style)]
-    every.append(_exchange_tip(result, style))
+    every += [_exchange_tip(result, style), _stash_tip(result, style)]
     known = [tip for tip in every if tip is not None]
     return tuple(sorted(known, key=lambda tip: -(tip.saving_bytes or 0)))
+
+
+def _stashes(report: Report, ipu_id: int | None) -> tuple[IpuMemory, ...]:
+    """Return what IPUs that stash hold, those that stash most first."""
+    rows = [row for row in ipu_memory(report) if row.stash_bytes and ipu_id in (None, row.ipu_id)]
+    return tuple(sorted(rows, key=lambda row: -row.stash_bytes))
 
 
 def _fullest_tiles(report: Report, ipu_id: int | None) -> tuple[FullTile, ...]:
@@ -469,4 +480,22 @@ def _exchange_tip(result: Insights, style: BytesStyle | None) -> Tip | None:
         f" {format_bytes(largest.bytes, style)}.",
         None,
         program=largest.name,
+    )
+
+
+def _stash_tip(result: Insights, style: BytesStyle | None) -> Tip | None:
+    """Return what stages of a pipeline stash, where that is much of an IPU's memory."""
+    if not result.stashes or not result.trains:
+        return None
+    most = result.stashes[0]
+    if most.stash_bytes < _WORTH_SAYING * most.total_bytes:
+        return None
+    share = format_percent(100 * most.stash_bytes / most.total_bytes)
+    return Tip(
+        "Stash less of micro-batches",
+        f"Stages of IPU {most.ipu_id} stash {format_bytes(most.stash_bytes, style)} over its tiles,"
+        f" {share} of what it holds when it holds most: a stage keeps 2d + 1 micro-batches at"
+        " distance d from the last one. The recomputation 'pipeline' keeps only what reaches a"
+        " stage (--recompute pipeline), and earlier stages with small results stash less.",
+        None,
     )

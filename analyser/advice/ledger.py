@@ -16,6 +16,8 @@ from tilescope.analyser.advice.time_insights import InsightKind, gains
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.program.operations import operation_names, operations
+from tilescope.analyser.program.stages import pipeline
+from tilescope.analyser.summary.stage_figures import ipu_times, stage_figures
 from tilescope.analyser.time.execution import (
     PHASES,
     costs,
@@ -31,7 +33,16 @@ from tilescope.reports.schema import vocabulary
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["LEDGER_KINDS", "Ledger", "LedgerCause", "LedgerEntry", "LedgerKind", "ledger"]
+__all__ = [
+    "LEDGER_KINDS",
+    "Ledger",
+    "LedgerCause",
+    "LedgerEntry",
+    "LedgerKind",
+    "LedgerPart",
+    "ledger",
+    "ledger_parts",
+]
 
 #: A key of `LEDGER_KINDS`: a phase, or a part of the time that its steps take.
 LedgerKind: TypeAlias = str
@@ -170,6 +181,70 @@ class Ledger:
         return {entry.kind: entry.tile_cycles / parts for entry in self.entries}
 
 
+@dataclass(frozen=True)
+class LedgerPart:
+    """The tile-cycles of an IPU, or those of its work for one stage of a pipeline.
+
+    Attributes
+    ----------
+    stage
+        Such as ``backward 0``; None for all that the IPU does.
+    tile_cycles
+        By kind, in the order of `LEDGER_KINDS`; those of `waiting` are what the IPU itself waits.
+    """
+
+    ipu_id: int
+    stage: str | None
+    tile_cycles: dict[LedgerKind, int]
+
+    @property
+    def label(self) -> str:
+        """Name for people."""
+        return f"IPU {self.ipu_id}" if self.stage is None else self.stage.capitalize()
+
+    @property
+    def total(self) -> int:
+        """All of its tile-cycles."""
+        return sum(self.tile_cycles.values())
+
+
+@cached
+def ledger_parts(report: Report, run_id: int | None = None) -> tuple[LedgerPart, ...]:
+    """Return the ledger by IPU, every IPU followed by its stages; nothing on one IPU or no run.
+
+    The parts of all IPUs add up to the ledger, kind by kind.
+
+    Raises
+    ------
+    BadQuestion
+        When the run does not exist.
+    """
+    times = ipu_times(report, run_id)
+    if len(times) < 2:
+        return ()
+    n_tiles, found = target(report).tiles_per_ipu, pipeline(report)
+    figures = stage_figures(report, run_id)
+    spent = _spent(report, run_id)
+    answer = []
+    for ipu in times:
+        sums = {kind: int(spent[kind][ipu.ipu_id].sum()) for kind in spent}
+        sums["waiting"] = ipu.waiting_cycles * n_tiles
+        sums["other"] += ipu.total_cycles * n_tiles - sum(sums.values())
+        answer.append(_part(ipu.ipu_id, None, sums))
+        for place, stage in enumerate(figures.stages if figures is not None else ()):
+            if stage.ipu_id == ipu.ipu_id and found is not None:
+                share = found.share[:, place]
+                of_stage = {kind: round(float(spent[kind][ipu.ipu_id] @ share)) for kind in spent}
+                answer.append(_part(ipu.ipu_id, stage.stage.name, of_stage))
+    return tuple(answer)
+
+
+def _part(ipu_id: int, stage: str | None, sums: dict[LedgerKind, int]) -> LedgerPart:
+    """Return a part with its kinds in their order, those without tile-cycles left out."""
+    kept = {kind: sums[kind] for kind in LEDGER_KINDS if sums.get(kind)}
+    return LedgerPart(ipu_id, stage, kept)
+
+
 @cached
 def ledger(report: Report, run_id: int | None = None, n_causes: int = 5) -> Ledger:
     """Return what the tile-cycles of all recorded runs, or of one, were spent on.
@@ -201,7 +276,7 @@ def ledger(report: Report, run_id: int | None = None, n_causes: int = 5) -> Ledg
     machine, n_runs = target(report), execution(report, run_id).n_runs
     total = selected_cycles(report, Selection(run_id=run_id))
     tile_cycles = total * machine.n_tiles
-    spent = _spent(report, run_id)
+    spent = {kind: values.sum(axis=0) for kind, values in _spent(report, run_id).items()}
     waits, late_steps = _waits(report, run_id)
     rest = tile_cycles - sum(int(cycles.sum()) for cycles in spent.values()) - int(waits.sum())
     gain_at_most = gains(report, run_id)
@@ -220,7 +295,7 @@ def ledger(report: Report, run_id: int | None = None, n_causes: int = 5) -> Ledg
 
 
 def _spent(report: Report, run_id: int | None) -> dict[LedgerKind, NDArray[np.int64]]:
-    """Return tile-cycles by kind and step, shape (n_steps,) each; waits are not among them."""
+    """Return tile-cycles by kind, IPU and step, (n_ipus, n_steps) each; without waits."""
     every, n_tiles = steps(report), target(report).tiles_per_ipu
     own_cycles = _own_cycles(report, run_id)
     phase = {name: every.phase == number for number, name in enumerate(PHASES)}
@@ -229,16 +304,16 @@ def _spent(report: Report, run_id: int | None) -> dict[LedgerKind, NDArray[np.in
     busiest = np.minimum(busiest, own_cycles)
     useful = np.minimum(busy, busiest * n_tiles)
     waits_only = joins(report)
-    tile_cycles = own_cycles.sum(axis=0) * n_tiles
+    tile_cycles = own_cycles * n_tiles
 
     def of(values: NDArray[np.int64], where: NDArray[np.bool_]) -> NDArray[np.int64]:
         return np.where(where, values, 0)
 
     compute = phase["compute"]
     return {name: of(tile_cycles, where) for name, where in phase.items()} | {
-        "compute": of(useful.sum(axis=0), compute),
-        "imbalance": of((busiest * n_tiles - useful).sum(axis=0), compute),
-        "control": of((own_cycles - busiest).sum(axis=0) * n_tiles, compute),
+        "compute": of(useful, compute),
+        "imbalance": of(busiest * n_tiles - useful, compute),
+        "control": of((own_cycles - busiest) * n_tiles, compute),
         "sync": of(tile_cycles, phase["sync"] & ~waits_only),
         "io": of(tile_cycles, waits_only),
     }

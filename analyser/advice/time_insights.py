@@ -14,7 +14,9 @@ from tilescope.analyser.machine.target import target
 from tilescope.analyser.program.compute_sets import codelets
 from tilescope.analyser.program.operations import operation_names
 from tilescope.analyser.program.plans import plans, product_steps
+from tilescope.analyser.program.stages import pipeline, roles_of_steps, stages_of_steps
 from tilescope.analyser.quantities import format_percent
+from tilescope.analyser.summary.stage_figures import collective_cycles, stage_figures
 from tilescope.analyser.time.data_dependent import is_measured, measured
 from tilescope.analyser.time.execution import PHASES, costs, execution, joins, steps
 from tilescope.analyser.time.selection import Selection, selected_cycles, selected_step_cycles
@@ -38,7 +40,14 @@ __all__ = [
 ]
 
 InsightKind: TypeAlias = Literal[
-    "imbalance", "exchange_bound", "sync_bound", "copies", "waiting", "overlap"
+    "imbalance",
+    "exchange_bound",
+    "sync_bound",
+    "copies",
+    "waiting",
+    "stages",
+    "collectives",
+    "overlap",
 ]
 
 #: What the expected gain is, by kind: a bound from figures of the report.
@@ -49,6 +58,8 @@ BOUNDS_OF_GAINS: dict[InsightKind, str] = {
     "sync_bound": "the cycles of all syncs of the stretch but one",
     "copies": "the cycles of the copies, and of the syncs and exchanges that serve them",
     "waiting": "at every sync, the shortest wait of another IPU",
+    "stages": "the runs less what they would take if all stages took their mean",
+    "collectives": "the cycles of the collectives, with their syncs and exchanges",
     "overlap": "the lesser of the cycles of I/O and those of compute and exchange",
 }
 
@@ -159,7 +170,10 @@ def time_insights(report: Report, run_id: int | None = None) -> TimeInsights:
         *_imbalances(report, time, run_id),
         *_stretches(report, time),
         *_copies(report, time),
-        *_waits(report, time, run_id),
+        # In a pipeline, what an IPU waits says little: the whole gains by equal stages.
+        *(_waits(report, time, run_id) if pipeline(report) is None else ()),
+        *_stages(report, run_id),
+        *_collectives(report, time, run_id),
         *_overlap(time),
     ]
     worth = [insight for insight in insights_ if insight.gain_cycles >= time.least]
@@ -534,6 +548,59 @@ def _waits(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]
             )
         )
     return answer
+
+
+def _stages(report: Report, run_id: int | None) -> list[TimeInsight]:
+    """Return the slowest stage of a pipeline, and what equal stages gain; none elsewhere."""
+    figures = stage_figures(report, run_id)
+    if figures is None:
+        return []
+    slowest, name = figures.slowest, figures.slowest.stage.name
+    of_direction = [
+        item.cycles_per_execution
+        for item in figures.stages
+        if item.stage.direction == slowest.stage.direction
+    ]
+    mean = sum(of_direction) / len(of_direction)
+    return [
+        TimeInsight(
+            "stages",
+            name,
+            slowest.cycles,
+            figures.balance_gain_cycles,
+            f"{name.capitalize()} on IPU {slowest.ipu_id} is the slowest stage: a micro-batch takes"
+            f" {slowest.cycles_per_execution:,.0f} cycles, the mean of {slowest.stage.direction}"
+            f" stages is {mean:,.0f}. IPUs wait for"
+            f" {format_percent(100 * figures.idle_share)} of the time. With equal stages the runs"
+            f" would take {figures.balanced_cycles:,} in place of {figures.total_cycles:,} cycles.",
+            f"Move operations out of stage {slowest.stage.number} (--pipeline NODE=STAGE,…). What"
+            " equal stages still wait is fill and drain: more micro-batches make their share"
+            " smaller.",
+            tuple(np.flatnonzero([of == slowest.stage for of in stages_of_steps(report)]).tolist()),
+            (slowest.ipu_id,),
+        )
+    ]
+
+
+def _collectives(report: Report, time: _Time, run_id: int | None) -> list[TimeInsight]:
+    """Return what sums over replicas and other collectives take; none without any."""
+    cost = collective_cycles(report, run_id)
+    if not cost:
+        return []
+    is_collective = np.array([role == "collective" for role in roles_of_steps(report)], np.bool_)
+    return [
+        TimeInsight(
+            "collectives",
+            "Collectives of replicas",
+            cost,
+            cost,
+            f"All {target(report).n_replicas:,} replicas wait for their collectives for {cost:,}"
+            f" cycles, {format_percent(100 * cost / time.total)} of the time.",
+            "Sum gradients less often: accumulate more micro-batches before an update. Sum several"
+            " of them in one collective.",
+            tuple(np.flatnonzero(is_collective & (time.step_cycles > 0)).tolist()),
+        )
+    ]
 
 
 def _overlap(time: _Time) -> list[TimeInsight]:

@@ -25,6 +25,12 @@ from tilescope.analyser.diff.context import ContextChange, context_changes
 from tilescope.analyser.diff.identity import unequal_data
 from tilescope.analyser.diff.measures import MetricChange, TileChange, metric_changes, tile_changes
 from tilescope.analyser.diff.views.passes import PassChange, pass_changes
+from tilescope.analyser.diff.views.stages import (
+    MovedNode,
+    StageChange,
+    moved_nodes,
+    stage_changes,
+)
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.call_tree import call_tree
 from tilescope.analyser.summary.loss import loss_curve
@@ -64,7 +70,8 @@ class Difference:
 
     ``unequal`` names the tables and arrays that differ; with none, ``is_identical`` is True and
     everything else is empty of changes. ``causes`` say why, those with the most impact first.
-    ``passes`` are those of a training step, empty outside training.
+    ``passes`` are those of a training step, empty outside training. ``stages`` are those of a
+    pipeline, and ``moved`` the nodes that are in another of them; both are empty elsewhere.
     """
 
     baseline: Side
@@ -78,6 +85,8 @@ class Difference:
     steps: StepChanges
     causes: tuple[Cause, ...] = ()
     passes: tuple[PassChange, ...] = ()
+    stages: tuple[StageChange, ...] = ()
+    moved: tuple[MovedNode, ...] = ()
 
     @property
     def is_data_dependent(self) -> bool:
@@ -146,6 +155,8 @@ def _compare(baseline: Report, candidate: Report) -> Difference:
         steps,
         causes,
         pass_changes(baseline, candidate),
+        stage_changes(baseline, candidate),
+        moved_nodes(baseline, candidate) if unequal else (),
     )
 
 

@@ -12,6 +12,7 @@ from tilescope.analyser.quantities import (
     format_lives,
     format_percent,
     format_value,
+    percent_of,
 )
 from tilescope.analyser.time.execution import PHASES
 from tilescope.reports.schema.vocabulary import (
@@ -37,6 +38,8 @@ _OF_TRAINING_STEPS = frozenset(
 )
 #: Most causes that are said; the others are counted.
 _MOST_CAUSES = 6
+#: Most nodes in another stage that are named.
+_MOST_MOVED = 6
 
 
 def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ...]:
@@ -59,6 +62,7 @@ def explain(difference: Difference, *, has_states: bool = True) -> tuple[str, ..
     effects = [
         *_cycles(difference),
         *_passes(difference),
+        *_stages(difference),
         *_steps(difference),
         *_memory(difference),
         *_purposes(difference),
@@ -145,6 +149,31 @@ def _passes(difference: Difference) -> list[str]:
         subject = f"{count}{words}"
         parts.append(f"{subject} {format_change(change.delta_cycles, 'cycles')}{share}")
     return [f"By pass: {', '.join(parts)}."] if parts else []
+
+
+def _stages(difference: Difference) -> list[str]:
+    """Return sentences about nodes in other stages of a pipeline, and stages that changed."""
+    sentences = []
+    moved = difference.moved
+    if moved:
+        parts = [
+            f"{short(node.name)} ({node.baseline_stage} → {node.candidate_stage})"
+            for node in moved[:_MOST_MOVED]
+        ]
+        if len(moved) > _MOST_MOVED:
+            parts.append(f"{len(moved) - _MOST_MOVED:,} more")
+        subject = _count(len(moved), "node")
+        sentences.append(f"In another stage: {subject}: {', '.join(parts)}.")
+    changes = [change for change in difference.stages if round(change.delta_cycles)]
+    changes.sort(key=lambda change: -abs(change.delta_cycles))
+    parts = []
+    for change in changes:
+        percent = percent_of(change.baseline_cycles, change.delta_cycles)
+        share = "" if percent is None else f" ({format_percent(percent, is_signed=True)})"
+        parts.append(f"{change.name} {format_change(round(change.delta_cycles), 'cycles')}{share}")
+    if parts:
+        sentences.append(f"By stage, for a micro-batch: {', '.join(parts)}.")
+    return sentences
 
 
 def _purposes(difference: Difference) -> list[str]:

@@ -39,6 +39,9 @@ def json_document(
     """
     steps, variables, tiles = difference.steps, difference.variables, difference.tiles
     passes = [_pass(change) for change in difference.passes]
+    stages = [
+        asdict(change) | {"delta_cycles": change.delta_cycles} for change in difference.stages
+    ]
     return {
         "baseline": _side(difference.baseline),
         "candidate": _side(difference.candidate),
@@ -65,6 +68,8 @@ def json_document(
             "n_same": variables.n_same,
         },
         **({"passes": passes} if passes else {}),
+        **({"stages": stages} if stages else {}),
+        **({"moved": [asdict(node) for node in difference.moved]} if stages else {}),
         "steps": {
             "basis": steps.basis,
             "added": [asdict(step) for step in steps.added],

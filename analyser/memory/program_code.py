@@ -14,7 +14,7 @@ from tilescope.analyser.machine.patterns import pattern
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.memory.tile_memory import categories, category_bytes
 from tilescope.analyser.program.compute_sets import codelets, compute_set_places
-from tilescope.analyser.program.programs import all_programs, inside_ids, program
+from tilescope.analyser.program.program_tree import all_programs, inside_ids, program
 from tilescope.analyser.time.execution import steps
 from tilescope.analyser.validation import require_below
 from tilescope.reports import schema

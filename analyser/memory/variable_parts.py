@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.memory.lowered_variables import first_parts
-from tilescope.analyser.program.programs import program
+from tilescope.analyser.program.program_tree import program
 
 if TYPE_CHECKING:
     from tilescope.reports import Report

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.contexts import LEVELS, DebugContext, contexts, enclosing
-from tilescope.analyser.program.programs import all_programs, program
+from tilescope.analyser.program.program_tree import all_programs, program
 
 if TYPE_CHECKING:
     from tilescope.reports import Report

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.program.programs import all_programs, child_ids
+from tilescope.analyser.program.program_tree import all_programs, child_ids
 from tilescope.analyser.time.runs import executed, runs
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.program.call_tree import Call, CallTree, call_tree
 from tilescope.analyser.program.contexts import contexts
+from tilescope.analyser.program.stages import stages_of_steps
 from tilescope.analyser.program.training import has_training, place_of
 from tilescope.analyser.time.data_dependent import is_measured, measured
 from tilescope.analyser.time.execution import PHASES, costs, execution, steps
@@ -89,6 +90,11 @@ class Operation:
     dtype
         Type that a node of the model computes in: that of its first result in floating point, else
         of such an operand. None for library calls and steps, and for nodes without any.
+    ipu_id
+        The IPU that its steps run on; None where several take part, and without steps.
+    stage
+        The stage of a pipeline that its steps are work of, such as ``backward 0``; None where
+        that is none or several.
     """
 
     debug_context_id: int
@@ -107,6 +113,8 @@ class Operation:
     training_pass: str | None = None
     origin: str | None = None
     dtype: str | None = None
+    ipu_id: int | None = None
+    stage: str | None = None
 
     @property
     def number(self) -> int:
@@ -140,6 +148,21 @@ class Operations:
     n_runs: int
     calls: CallTree | None = None
     only_pass: str | None = None
+
+    @property
+    def has_ipus(self) -> bool:
+        """Whether they run on different IPUs."""
+        return len({operation.ipu_id for operation in self.operations} - {None}) > 1
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether any is work of a stage of a pipeline."""
+        return any(operation.stage for operation in self.operations)
+
+    def of_stage(self, name: str) -> Operations:
+        """Return those of one stage of a pipeline, such as ``backward 0``."""
+        kept = tuple(item for item in self.operations if item.stage == name)
+        return replace(self, operations=kept)
 
     @property
     def has_training(self) -> bool:
@@ -253,7 +276,7 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
         strict=True,
     )
     memory = _variables(report, {number: row_of[owns] for number, owns in owner.items()}, n_rows)
-    tree = call_tree(report)
+    tree, places = call_tree(report), _places(report, of_step, n_rows)
     operations_ = [
         Operation(
             number,
@@ -270,6 +293,7 @@ def operations(report: Report, layer: Layer = "library", selection: Selection = 
             None,
             *_training(report, number),
             _float_type(tree.call(number)),
+            *places[row],
         )
         for row, (number, (cycles, compute, flops, busy, taken_cycles, n_steps)) in enumerate(
             zip(listed, columns, strict=True)
@@ -299,7 +323,7 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
         require(report, 0 <= step_id < n_steps, f"step {step_id} does not exist")
         context[step_id] = -1 if context_id is None else context_id
         code[step_id] = size
-    memory = _used_bytes(report)
+    memory, places = _used_bytes(report), _places(report, np.arange(n_steps), n_steps)
     operations_ = [
         Operation(
             int(context[step_id]),
@@ -317,6 +341,8 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
             1,
             step_id,
             *_training(report, int(context[step_id])),
+            None,
+            *places[step_id],
         )
         for step_id in np.unique(costs(report).column["step_id"][rows]).tolist()
     ]
@@ -325,6 +351,41 @@ def _step_operations(report: Report, selection: Selection) -> Operations:
     return Operations(
         "step", tuple(operations_), selected_cycles(report, selection), n_runs, call_tree(report)
     )
+
+
+def _places(
+    report: Report, of_step: NDArray[np.int64], n_rows: int
+) -> list[tuple[int | None, str | None]]:
+    """Return the IPU and the stage of every row of steps; None where that is none or several.
+
+    Parameters
+    ----------
+    report
+        The report.
+    of_step : ndarray of int64, shape (n_steps,)
+        Row of every step, -1 for none.
+    n_rows
+        Number of rows.
+    """
+    ran, column = execution(report), costs(report).column
+    takes_part = ran.executions > 0
+    if not ran.n_runs:
+        takes_part = np.zeros(takes_part.shape, np.bool_)
+        is_work = column["cycles"] > 0
+        takes_part[column["ipu_id"][is_work], column["step_id"][is_work]] = True
+    ipus: list[set[int]] = [set() for _ in range(n_rows)]
+    stages: list[set[str | None]] = [set() for _ in range(n_rows)]
+    for ipu_id, step in zip(*(axis.tolist() for axis in takes_part.nonzero()), strict=True):
+        if of_step[step] >= 0:
+            ipus[of_step[step]].add(ipu_id)
+    for row, stage in zip(of_step.tolist(), stages_of_steps(report), strict=True):
+        if row >= 0:
+            stages[row].add(None if stage is None else stage.name)
+
+    return [
+        (next(iter(on)) if len(on) == 1 else None, next(iter(of)) if len(of) == 1 else None)
+        for on, of in zip(ipus, stages, strict=True)
+    ]
 
 
 def _training(report: Report, context_id: int) -> tuple[str | None, str | None]:

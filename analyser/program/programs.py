@@ -1,4 +1,4 @@
-"""The program tree: roots, children, details of a node, search."""
+"""Programs of the tree: roots, children, details of a node, time, search."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.program.compute_sets import ComputeSetVertices, compute_set_vertices
 from tilescope.analyser.program.contexts import DebugContext, enclosing
+from tilescope.analyser.program.program_tree import (
+    ProgramNode,
+    all_programs,
+    ancestors,
+    child_ids,
+    inside_ids,
+    program,
+)
 from tilescope.analyser.program.training_links import TrainingLinks, training_links
 from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.time.execution import costs, execution, taken_cycles
 from tilescope.analyser.time.selection import Selection, selected_step_cycles
-from tilescope.analyser.validation import require, require_known
-from tilescope.reports import figures, schema
-from tilescope.reports.schema.vocabulary import PROGRAM_KINDS, phase_of
+from tilescope.analyser.validation import require
+from tilescope.reports import figures
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -29,60 +35,16 @@ __all__ = [
     "NodeCost",
     "ProgramDetails",
     "ProgramMatch",
-    "ProgramNode",
     "ProgramSearch",
-    "all_programs",
-    "ancestors",
-    "child_ids",
     "children",
     "cycles_inside",
     "first_program",
-    "inside_ids",
-    "n_programs",
     "node",
-    "program",
     "program_cycles",
     "roots",
     "search",
     "unique_programs",
 ]
-
-#: A tree deeper than this is not one that a compiler makes.
-_MAX_DEPTH = 10_000
-
-
-@dataclass(frozen=True)
-class ProgramNode:
-    """A program of the tree.
-
-    ``phase`` groups kinds as pages colour them: one of ``vocabulary.PHASES``, or ``control`` for
-    programs that only contain others.
-    """
-
-    program_id: int
-    parent_id: int | None
-    position: int
-    root_kind: str
-    root_index: int
-    kind: str
-    name: str
-    n_children: int
-    repeat_count: int
-    n_tiles: int
-    code_bytes: int
-    step_id: int | None
-    compute_set_id: int | None
-    debug_context_id: int | None
-
-    @property
-    def label(self) -> str:
-        """PopVision's label, ``Kind (name)``; the kind alone for a nameless program."""
-        return f"{self.kind} ({self.name})" if self.name else self.kind
-
-    @property
-    def phase(self) -> str:
-        """What it counts as in time; ``control`` for programs that hold others."""
-        return phase_of(self.kind)
 
 
 @dataclass(frozen=True)
@@ -160,38 +122,6 @@ def roots(report: Report) -> tuple[ProgramNode, ...]:
     return tuple(roots_)
 
 
-def program(report: Report, program_id: int) -> ProgramNode:
-    """Return one program, from all of them: quick for scripts that ask for many.
-
-    Raises
-    ------
-    BadQuestion
-        When the program does not exist.
-    """
-    every = all_programs(report)
-    if program_id not in every:
-        raise _no_such(report, program_id)
-    return every[program_id]
-
-
-def n_programs(report: Report) -> int:
-    """Return how many programs the tree has."""
-    return len(_tree(report)[0])
-
-
-def child_ids(report: Report) -> dict[int, tuple[int, ...]]:
-    """Return the ids of the children of every program that has some, in order."""
-    return _tree(report)[1]
-
-
-def inside_ids(report: Report, program_id: int) -> list[int]:
-    """Return the ids of a program and of all programs in it."""
-    below, inside = child_ids(report), [program_id]
-    for item in inside:
-        inside += below.get(item, ())
-    return inside
-
-
 def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
     """Return the children of a program in order; none for a leaf.
 
@@ -201,8 +131,7 @@ def children(report: Report, program_id: int) -> tuple[ProgramNode, ...]:
         When the program does not exist.
     """
     program(report, program_id)
-    ids = _tree(report)[1].get(program_id, ())
-    return _nodes(report, ids)
+    return _nodes(report, child_ids(report).get(program_id, ()))
 
 
 def node(report: Report, program_id: int, run_id: int | None = None) -> ProgramDetails:
@@ -273,28 +202,6 @@ def cycles_inside(report: Report, step_cycles: NDArray[np.int64]) -> dict[int, i
     return cycles_by_program
 
 
-def ancestors(report: Report, program_id: int) -> tuple[int, ...]:
-    """Return the programs around one, from the root to its parent.
-
-    Raises
-    ------
-    BadQuestion
-        When the program does not exist.
-    DamagedReport
-        When the parent of a program does not exist.
-    """
-    parents = _tree(report)[0]
-    if program_id not in parents:
-        raise _no_such(report, program_id)
-    chain: list[int] = []
-    parent = parents[program_id]
-    while parent is not None and len(chain) < _MAX_DEPTH:
-        require(report, parent in parents, f"program {parent} does not exist")
-        chain.append(parent)
-        parent = parents[parent]
-    return tuple(reversed(chain))
-
-
 def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
     """Return programs whose kind and name hold all words of a text, whatever their case."""
     words = search_words(text)
@@ -312,15 +219,6 @@ def search(report: Report, text: str, limit: int = 100) -> ProgramSearch:
         ),
         len(results),
     )
-
-
-@cached
-def all_programs(report: Report) -> dict[int, ProgramNode]:
-    """Return every program by id, parents before their children; for scripts that walk them all."""
-    kinds = report.column(schema.program, "kind")
-    require_known(report, kinds, PROGRAM_KINDS, "{} is not a kind of program")
-    rows = report.rows(schema.program, *ProgramNode.__dataclass_fields__)
-    return {row[0]: ProgramNode(*row) for row in rows}
 
 
 @cached
@@ -348,31 +246,10 @@ def first_program(report: Report) -> dict[int, int]:
     }
 
 
-@cached
-def _tree(report: Report) -> tuple[dict[int, int | None], dict[int, tuple[int, ...]]]:
-    """Return the parent of every program, and the ids of the children of those that have some."""
-    rows = report.rows(schema.program, "program_id", "parent_id", "position")
-    rows.sort(key=lambda row: row[2])
-    parents = {program_id: parent_id for program_id, parent_id, _ in rows}
-    below: dict[int, list[int]] = {}
-    for program_id, parent_id, _ in rows:
-        if parent_id is not None:
-            below.setdefault(parent_id, []).append(program_id)
-    return parents, {parent: tuple(ids) for parent, ids in below.items()}
-
-
 def _nodes(report: Report, ids: Sequence[int]) -> tuple[ProgramNode, ...]:
     """Return programs by id, in the order of the ids."""
     every = all_programs(report)
     return tuple(every[program_id] for program_id in ids)
-
-
-def _no_such(report: Report, program_id: int) -> BadQuestion:
-    """Return the error for an unknown program."""
-    number = n_programs(report)
-    if not number:
-        return BadQuestion("this report has no programs; it was written without a graph profile")
-    return BadQuestion(f"program {program_id} does not exist; this report has {number} programs")
 
 
 def _costs(report: Report, step_id: int | None, run_id: int | None) -> tuple[NodeCost, ...]:

@@ -11,7 +11,7 @@ from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import target
 from tilescope.analyser.memory.variable_list import list_variables
 from tilescope.analyser.program.operations import CALL_LAYERS, operations
-from tilescope.analyser.program.programs import all_programs
+from tilescope.analyser.program.program_tree import all_programs
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.search import search_words
 

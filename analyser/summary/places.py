@@ -23,7 +23,7 @@ from tilescope.analyser.program.operations import (
     operation_steps,
     operations,
 )
-from tilescope.analyser.program.programs import ProgramNode, all_programs, program
+from tilescope.analyser.program.program_tree import ProgramNode, all_programs, program
 from tilescope.analyser.quantities import format_bytes, format_lives
 from tilescope.analyser.time.execution import costs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,12 @@ from tilescope.analyser.summary.loss import (
 from tilescope.analyser.summary.metrics import METRICS
 from tilescope.analyser.summary.overflow import Overflow, overflows
 from tilescope.analyser.summary.provenance import provenance
+from tilescope.analyser.summary.stage_figures import (
+    IpuTime,
+    collective_cycles,
+    ipu_memory,
+    stage_figures,
+)
 from tilescope.analyser.time.execution import PHASES, execution
 from tilescope.reports import schema
 from tilescope.reports.schema.vocabulary import PHASE_LABELS, PURPOSES, TRAINING_PASSES
@@ -82,16 +89,23 @@ class Summary:
     plans: Plans
     training: tuple[Row, ...] = ()
     purposes: tuple[Row, ...] = ()
+    stages: tuple[Row, ...] = ()
+    replicas: tuple[Row, ...] = ()
 
     @property
     def sections(self) -> dict[str, tuple[Row, ...]]:
-        """The sections of rows by title, in the order they are shown; of training if it is one."""
+        """The sections of rows by title, in the order they are shown; only those with rows.
+
+        Training, stages and replicas are sections of reports that have them.
+        """
         return {
             "Machine": self.target,
             "Graph": self.graph,
             "Memory": self.memory,
             **({"Memory by purpose": self.purposes} if self.purposes else {}),
             "Execution": self.execution,
+            **({"Stages": self.stages} if self.stages else {}),
+            **({"Replicas": self.replicas} if self.replicas else {}),
             **({"Training": self.training} if self.training else {}),
             "Provenance": self.provenance,
         }
@@ -114,6 +128,8 @@ def summarise(report: Report, style: BytesStyle | None = None) -> Summary:
         plans(report),
         _training_rows(report, style) if has_target else (),
         _purpose_rows(report, style) if has_target else (),
+        _stage_rows(report, style) if has_target else (),
+        _replica_rows(report, style) if has_target else (),
     )
 
 
@@ -139,7 +155,7 @@ def comparable_sections(
         summary.sections
         | {
             title: tuple(_per_run(row, n_runs, style) for row in summary.sections[title])
-            for title in ("Execution", "Training")
+            for title in ("Execution", "Stages", "Replicas", "Training")
             if title in summary.sections
         }
         for summary, n_runs in zip((baseline, candidate), runs, strict=True)
@@ -295,6 +311,79 @@ def _purpose_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
     if stored is not None:
         label = "Activations when the backward pass begins"
         rows.append(_row("stored_activations", label, stored, "bytes", style))
+    return tuple(rows)
+
+
+def _stage_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
+    """Return the rows of a pipeline: its stages, what IPUs wait and stash, what balance gains."""
+    figures = stage_figures(report)
+    if figures is None:
+        return ()
+    total, slowest = figures.total_cycles, figures.slowest.stage.name
+    rows = [
+        _with_share(
+            _row(
+                item.stage.name.replace(" ", "_"),
+                f"{item.stage.name.capitalize()}, IPU {item.ipu_id}",
+                item.cycles,
+                "cycles",
+                style,
+            ),
+            total,
+        )
+        for item in figures.stages
+    ]
+    rows += [
+        _with_share(
+            _row(f"ipu_{ipu.ipu_id}_{key}", f"IPU {ipu.ipu_id} {words}", cycles, "cycles", style),
+            total,
+        )
+        for key, words, cycles_of in _IPU_ROWS
+        for ipu in figures.ipus
+        if (cycles := cycles_of(ipu)) or key == "waiting"
+    ]
+    rows += [
+        _row("idle_share", "Idle, of all IPUs", figures.idle_share, "ratio", style),
+        _row("bubble_share", "Bubble, of work and waits", figures.bubble_share, "ratio", style),
+        Row("slowest_stage", "Slowest stage", slowest, "", slowest, slowest),
+        _row("balanced", "Cycles with equal stages", figures.balanced_cycles, "cycles", style),
+    ]
+    rows += [
+        _row(
+            f"ipu_{item.ipu_id}_stash",
+            f"Stashes, IPU {item.ipu_id}",
+            item.stash_bytes,
+            "bytes",
+            style,
+        )
+        for item in ipu_memory(report)
+    ]
+    return tuple(rows)
+
+
+#: What else IPUs do, for people; how it is counted is the figures' own definition.
+_IPU_ROWS: tuple[tuple[str, str, Callable[[IpuTime], int]], ...] = (
+    ("waiting", "waits", lambda ipu: ipu.waiting_cycles),
+    ("copy", "copies between IPUs", lambda ipu: ipu.copy_cycles),
+    ("host", "copies of the host", lambda ipu: ipu.host_cycles),
+    ("collective", "collectives", lambda ipu: ipu.collective_cycles),
+    ("other", "outside stages", lambda ipu: ipu.other_cycles),
+)
+
+
+def _replica_rows(report: Report, style: BytesStyle | None) -> tuple[Row, ...]:
+    """Return the rows of a program on several replicas; none for one."""
+    n_replicas, ran = target(report).n_replicas, execution(report)
+    if n_replicas == 1:
+        return ()
+    rows = [_row("n_replicas", "Replicas", n_replicas, "", style)]
+    computed = provenance(report).get("computed_replicas")
+    if computed is not None:
+        rows.append(Row("n_computed", "Computed replicas", computed, "", computed, computed))
+    if ran.n_runs:
+        cycles = collective_cycles(report)
+        row = _row("collective", "Collectives", cycles, "cycles", style)
+        rows.append(_with_share(row, ran.total_cycles))
     return tuple(rows)
 
 

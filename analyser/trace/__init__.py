@@ -21,6 +21,12 @@ from tilescope.analyser.trace.find import (
 from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
+from tilescope.analyser.trace.stage_slices import (
+    StagePicture,
+    StageSlice,
+    StageWait,
+    stage_picture,
+)
 from tilescope.analyser.trace.summary import (
     Contributor,
     IpuSummary,
@@ -64,6 +70,9 @@ __all__ = [
     "Search",
     "Slice",
     "SliceKind",
+    "StagePicture",
+    "StageSlice",
+    "StageWait",
     "StepCost",
     "StepDetails",
     "TileHistogram",
@@ -78,6 +87,7 @@ __all__ = [
     "range_summary",
     "search",
     "slice_at",
+    "stage_picture",
     "step_details",
     "tile_histogram",
     "window",

@@ -16,14 +16,15 @@ from pva.lowered import lowered_variables
 from pva.occupied import estimated_cycles_by_tile
 from tilescope.analyser.memory.program_code import exchange_code, own_control_code
 from tilescope.analyser.memory.variable_parts import program_parts
-from tilescope.analyser.program import programs as tree
 from tilescope.analyser.program.contexts import contexts
+from tilescope.analyser.program.program_tree import child_ids, program
+from tilescope.analyser.program.programs import first_program, unique_programs
 from tilescope.analyser.time.execution import external_syncs
 
 if TYPE_CHECKING:
     from pva.variable import LoweredVariable
     from pva.visitor import ProgramVisitor
-    from tilescope.analyser.program.programs import ProgramNode
+    from tilescope.analyser.program.program_tree import ProgramNode
     from tilescope.reports import Report as Opened
 
 __all__ = [
@@ -70,7 +71,7 @@ class Program(Entry):
         ErrorProgram = 22
 
     def __init__(self, opened: Opened, node: ProgramNode) -> None:
-        super().__init__(opened, tree.first_program(opened)[node.program_id])
+        super().__init__(opened, first_program(opened)[node.program_id])
         self._node = node
 
     @property
@@ -98,7 +99,7 @@ class Program(Entry):
     @property
     def children(self) -> list[Program]:
         """Programs inside, in order."""
-        inside = tree.child_ids(self._opened).get(self._node.program_id, ())
+        inside = child_ids(self._opened).get(self._node.program_id, ())
         return [program_of(self._opened, child) for child in inside]
 
     @property
@@ -110,7 +111,7 @@ class Program(Entry):
     def controlCodeByTile(self) -> list[int]:
         """Control code of the program on every tile, without that of programs in it, bytes."""
         code: list[int] = own_control_code(
-            self._opened, tree.unique_programs(self._opened)[self._id]
+            self._opened, unique_programs(self._opened)[self._id]
         ).tolist()
         return code
 
@@ -213,5 +214,5 @@ _SUBCLASSES = {
 
 def program_of(opened: Opened, program_id: int) -> Program:
     """Return a program by its number, of the subclass of its kind."""
-    node = tree.program(opened, program_id)
+    node = program(opened, program_id)
     return _SUBCLASSES.get(node.kind, Program)(opened, node)

@@ -212,6 +212,8 @@ def _bounds() -> str:
         "sync_bound": "Syncs of the stretch",
         "copies": "Copies that rearrange operands for a product, dearer than the product",
         "waiting": "What all IPUs wait for the late one",
+        "stages": "Work of the slowest stage of a pipeline",
+        "collectives": "Collectives of replicas",
         "overlap": "Stream copies on the track of compute",
     }
     return "".join(

@@ -15,7 +15,7 @@ from tilescope.analyser.diff import compare
 from tilescope.analyser.machine.target import Source, target
 from tilescope.analyser.memory import liveness, lowered_variables
 from tilescope.analyser.memory import tile_memory as memory
-from tilescope.analyser.program import programs
+from tilescope.analyser.program import program_tree, programs
 from tilescope.analyser.summary.metrics import METRICS, values
 from tilescope.analyser.time import runs
 from tilescope.analyser.time.execution import PHASES, execution, steps, taken_cycles
@@ -108,18 +108,18 @@ def test_every_program_is_reached_from_a_root(report: Report) -> None:
         assert len(below) == node.n_children
         assert [child.position for child in below] == list(range(len(below)))
         waiting += below
-    assert visited == set(programs.all_programs(report))
+    assert visited == set(program_tree.all_programs(report))
 
 
 def test_search_finds_what_a_scan_finds(report: Report) -> None:
     text = steps(report).name[-20].rpartition("/")[2] or "sync"
-    every = programs.all_programs(report).values()
+    every = program_tree.all_programs(report).values()
     by_hand = [node.program_id for node in every if text.lower() in node.label.lower()]
     actual = programs.search(report, text.upper(), 1000)
     assert [match.node.program_id for match in actual.matches] == by_hand
     assert actual.n_matches == len(by_hand) > 0
     assert all(
-        match.ancestors == programs.ancestors(report, match.node.program_id)
+        match.ancestors == program_tree.ancestors(report, match.node.program_id)
         for match in actual.matches
     )
 

@@ -12,7 +12,7 @@ from tilescope.analyser.memory.liveness import liveness_step_ids, step_program
 from tilescope.analyser.memory.tile_memory import tile_memory
 from tilescope.analyser.memory.variable_list import list_variables
 from tilescope.analyser.program.operations import operation_steps, operations, steps_of
-from tilescope.analyser.program.programs import all_programs
+from tilescope.analyser.program.program_tree import all_programs
 from tilescope.analyser.summary.lookup import look_up
 from tilescope.analyser.summary.places import KINDS, busiest_tile, place_of
 from tilescope.analyser.trace import step_details

@@ -12,7 +12,8 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.memory.program_code import program_code
 from tilescope.analyser.memory.tile_memory import categories, category_bytes
 from tilescope.analyser.program.associated import associated_programs
-from tilescope.analyser.program.programs import all_programs, child_ids, node, program_cycles, roots
+from tilescope.analyser.program.program_tree import all_programs, child_ids
+from tilescope.analyser.program.programs import node, program_cycles, roots
 from tilescope.analyser.time.selection import selected_step_cycles
 
 

@@ -20,7 +20,8 @@ from tilescope.analyser.memory.lowered_variables import tile_variables
 from tilescope.analyser.memory.program_code import program_code
 from tilescope.analyser.memory.tile_memory import categories
 from tilescope.analyser.memory.variables import named_variables
-from tilescope.analyser.program.programs import all_programs, node
+from tilescope.analyser.program.program_tree import all_programs
+from tilescope.analyser.program.programs import node
 from tilescope.analyser.quantities import format_bytes
 from tilescope.analyser.trace import step_details
 from tilescope.webapp import api, pages

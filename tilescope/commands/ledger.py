@@ -20,7 +20,7 @@ from tilescope.console import (
 from tilescope.parameters import AsJson, ReportPath, RunOption, TopOption, examples
 
 if TYPE_CHECKING:
-    from tilescope.analyser.advice.ledger import Ledger
+    from tilescope.analyser.advice.ledger import Ledger, LedgerPart
     from tilescope.analyser.diff import LedgerChange
 
 __all__ = ["register"]
@@ -57,15 +57,18 @@ def register(app: typer.Typer) -> None:
         the runs times all tiles. Gains are upper bounds on the critical path, and overlap.
         """
         from tilescope.analyser.advice.ledger import ledger as ask
+        from tilescope.analyser.advice.ledger import ledger_parts
         from tilescope.analyser.diff import ledger_changes
 
         if candidate is None:
             with reading(path) as report:
-                ledger = ask(report, run, top)
+                ledger, parts = ask(report, run, top), ledger_parts(report, run)
                 if as_json:
-                    print_json(report_json(report) | _as_json(ledger))
+                    of_ipus = {"parts": [asdict(part) for part in parts]} if parts else {}
+                    print_json(report_json(report) | _as_json(ledger) | of_ipus)
                 else:
                     _print(ledger)
+                    _print_parts(parts)
             return
         with comparing(path, candidate) as (baseline, candidate_report):
             sides = ask(baseline, run, top), ask(candidate_report, run, top)
@@ -158,6 +161,35 @@ def _print(ledger: Ledger) -> None:
                 for cause in entry.causes
             ],
         )
+
+
+def _print_parts(parts: tuple[LedgerPart, ...]) -> None:
+    """Print what every IPU spends its tile-cycles on, and what for every stage."""
+    from tilescope.analyser.advice.ledger import LEDGER_KINDS
+    from tilescope.analyser.quantities import format_percent
+
+    if not parts:
+        return
+    kinds = [kind for kind in LEDGER_KINDS if any(kind in part.tile_cycles for part in parts)]
+    print_line()
+    print_table(
+        [
+            Column("By IPU and stage"),
+            Column("Tile-cycles", is_number=True),
+            *(Column(LEDGER_KINDS[kind].label, is_number=True) for kind in kinds),
+        ],
+        [
+            (
+                part.label if part.stage is None else f"  {part.label}",
+                f"{part.total:,}",
+                *(
+                    format_percent(100 * part.tile_cycles.get(kind, 0) / max(part.total, 1))
+                    for kind in kinds
+                ),
+            )
+            for part in parts
+        ],
+    )
 
 
 def _print_changes(sides: tuple[Ledger, Ledger], changes: tuple[LedgerChange, ...]) -> None:

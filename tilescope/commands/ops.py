@@ -103,6 +103,15 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        stage: Annotated[
+            str | None,
+            typer.Option(
+                "--stage",
+                metavar="NAME",
+                help="List the operations of one stage of a pipeline, such as 'backward 0'.",
+                show_default=False,
+            ),
+        ] = None,
         ipu: IpuOption = None,
         run: RunOption = None,
         units: UnitsOption = Units.BINARY,
@@ -115,10 +124,10 @@ def register(app: typer.Typer) -> None:
         from tilescope.analyser.time.selection import Selection
         from tilescope.corpus_trust import packaged_trust
 
-        others = (plan, ipu, run, training_pass)
+        others = (plan, ipu, run, training_pass, stage)
         if why is not None and any(other is not None for other in others):
             raise typer.BadParameter(
-                "--why cannot be combined with --plan, --pass, --ipu or --run."
+                "--why cannot be combined with --plan, --pass, --stage, --ipu or --run."
             )
         with reading(path) as report:
             if why is not None:
@@ -135,6 +144,9 @@ def register(app: typer.Typer) -> None:
             if training_pass is not None:
                 _check_training(report, listed)
                 listed = listed.of_pass(training_pass.code)
+            if stage is not None:
+                _check_stage(report, stage)
+                listed = listed.of_stage(stage)
             trust = report_trust(report, packaged_trust(), layer.value)
             if as_json:
                 print_json(report_json(report) | _operations_json(listed, trust))
@@ -149,6 +161,21 @@ def _check_training(report: Report, listed: Operations) -> None:
             f"{report.path} is not of a training: none of its operations belongs to a pass; leave"
             " out --pass."
         )
+
+
+def _check_stage(report: Report, name: str) -> None:
+    """Refuse a stage that a program does not have."""
+    from tilescope.analyser.program.stages import pipeline
+
+    found = pipeline(report)
+    if found is None:
+        raise typer.BadParameter(
+            f"{report.path} is not of a pipeline: none of its operations belongs to a stage; leave"
+            " out --stage."
+        )
+    names = [stage.name for stage in found.stages]
+    if name not in names:
+        raise typer.BadParameter(f"unknown stage '{name}'; use {', '.join(names)}.")
 
 
 def _operations_json(listed: Operations, trust: ReportTrust) -> dict[str, object]:
@@ -233,10 +260,12 @@ def _print_operations(
             Column("Call"),
             *([Column("Type")] if has_type else []),
             *of_training,
+            *([Column("IPU", is_number=True)] if listed.has_ipus else []),
+            *([Column("Stage")] if listed.has_stages else []),
             *(Column(title, is_number=True) for title in numbers),
         ],
         [
-            _row(operation, total, units, has_type=has_type, has_pass=listed.has_training)
+            _row(operation, listed, units, has_type=has_type)
             for operation in listed.operations[:top]
         ],
     )
@@ -271,7 +300,7 @@ def _print_operations(
 
 
 def _row(
-    operation: Operation, total: int, units: Units, *, has_type: bool, has_pass: bool
+    operation: Operation, listed: Operations, units: Units, *, has_type: bool
 ) -> tuple[str, ...]:
     """Return an operation as a row of the table."""
     from tilescope.analyser.program.training import pass_label
@@ -282,9 +311,11 @@ def _row(
         operation.name,
         operation.operation,
         *([operation.dtype or "–"] if has_type else []),
-        *([pass_label(operation.training_pass)] if has_pass else []),
+        *([pass_label(operation.training_pass)] if listed.has_training else []),
+        *(["–" if operation.ipu_id is None else str(operation.ipu_id)] if listed.has_ipus else []),
+        *([operation.stage or "–"] if listed.has_stages else []),
         f"{operation.cycles:,}",
-        _share(operation.cycles, total),
+        _share(operation.cycles, listed.total_cycles),
         f"{operation.flops:,}",
         "–" if operation.utilisation is None else f"{operation.utilisation:.1%}",
         *(format_bytes(size, units.style) for size in sizes),

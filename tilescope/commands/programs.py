@@ -19,7 +19,8 @@ from tilescope.console import (
 from tilescope.parameters import AsJson, IpusOption, ReportPath, RunOption, examples
 
 if TYPE_CHECKING:
-    from tilescope.analyser.program.programs import ProgramDetails, ProgramNode
+    from tilescope.analyser.program.program_tree import ProgramNode
+    from tilescope.analyser.program.programs import ProgramDetails
     from tilescope.reports import Report
 
 __all__ = ["register"]
@@ -82,7 +83,7 @@ _SMALL_TREE = 150
 
 def _depth(report: Report) -> int:
     """Return the default depth of the tree."""
-    from tilescope.analyser.program.programs import n_programs
+    from tilescope.analyser.program.program_tree import n_programs
 
     return 200 if n_programs(report) <= _SMALL_TREE else 3
 

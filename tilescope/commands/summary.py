@@ -60,7 +60,13 @@ def register(app: typer.Typer) -> None:
                 }
                 stages = predicted_by_stage(report)
                 training = _training_json(report)
-                print_json(report_json(report) | _as_json(summary, stages) | training | figures)
+                print_json(
+                    report_json(report)
+                    | _as_json(summary, stages)
+                    | training
+                    | _pipeline_json(report)
+                    | figures
+                )
             else:
                 by_ipu = ipu_values(report) if _has_several_ipus(summary) else {}
                 print_line(f"Report {path}")
@@ -87,6 +93,39 @@ def _training_json(report: Report) -> dict[str, object]:
     if len(curve):
         answer["loss_curve"] = curve.as_json()
     return answer
+
+
+def _pipeline_json(report: Report) -> dict[str, object]:
+    """Return the stages of a pipeline and what its IPUs do; nothing for other programs."""
+    from tilescope.analyser.summary.stage_figures import ipu_memory, stage_figures
+
+    figures = stage_figures(report)
+    if figures is None:
+        return {}
+    memory = {item.ipu_id: asdict(item) for item in ipu_memory(report)}
+    return {
+        "pipeline": {
+            "stages": [
+                {
+                    "name": item.stage.name,
+                    "direction": item.stage.direction,
+                    "stage": item.stage.number,
+                    "ipu_id": item.ipu_id,
+                    "cycles": item.cycles,
+                    "n_executions": item.n_executions,
+                }
+                for item in figures.stages
+            ],
+            "ipus": [
+                asdict(ipu) | {"idle_share": ipu.idle_share} | memory.get(ipu.ipu_id, {})
+                for ipu in figures.ipus
+            ],
+            "slowest": figures.slowest.stage.name,
+            "balanced_cycles": figures.balanced_cycles,
+            "idle_share": figures.idle_share,
+            "bubble_share": figures.bubble_share,
+        }
+    }
 
 
 def _as_json(summary: Summary, predicted: dict[int, dict[str, int]]) -> dict[str, object]:

@@ -16,8 +16,8 @@ from tilescope.analyser.diff import (
 )
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.program.associated import associated_programs
+from tilescope.analyser.program.program_tree import ProgramNode
 from tilescope.analyser.program.programs import (
-    ProgramNode,
     children,
     node,
     program_cycles,

@@ -7,7 +7,7 @@ from typing import Any
 from dash import Dash, Input, Output, html
 
 from tilescope.analyser.advice.insights import insights
-from tilescope.analyser.advice.ledger import ledger
+from tilescope.analyser.advice.ledger import ledger, ledger_parts
 from tilescope.analyser.advice.remedy import fit_advice
 from tilescope.analyser.advice.shortfall import shortfall
 from tilescope.analyser.advice.trust import report_trust
@@ -22,7 +22,7 @@ from tilescope.webapp.components.panels import guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.fit_panels import fit_card
 from tilescope.webapp.pages.insight_panels import compared_cards, fit_notice, memory_cards
-from tilescope.webapp.pages.ledger_panels import compared_ledgers, ledger_card
+from tilescope.webapp.pages.ledger_panels import compared_ledgers, ledger_card, parts_table
 from tilescope.webapp.pages.ranking_panels import compared_ranking, ranking_card
 from tilescope.webapp.view import Parameter, view_store
 
@@ -93,7 +93,9 @@ def register(app: Dash, library: Library) -> None:
         baseline, candidate = library.ask(view, ledger)
         reports = reports_of(view)
         if candidate is None:
-            card = ledger_card(baseline, reports)
+            with library.opened(view["report"]) as report:
+                parts = parts_table(ledger_parts(report))
+            card = html.Div([ledger_card(baseline, reports), *parts])
         else:
             changes = ledger_changes(baseline, candidate)
             card = compared_ledgers(baseline, candidate, changes, reports)

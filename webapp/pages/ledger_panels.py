@@ -7,7 +7,13 @@ from typing import Any
 
 from dash import html
 
-from tilescope.analyser.advice.ledger import Ledger, LedgerCause, LedgerEntry
+from tilescope.analyser.advice.ledger import (
+    LEDGER_KINDS,
+    Ledger,
+    LedgerCause,
+    LedgerEntry,
+    LedgerPart,
+)
 from tilescope.analyser.diff import LedgerChange
 from tilescope.analyser.quantities import MISSING, format_change_of, format_percent, format_runs
 from tilescope.webapp.browser import marked
@@ -21,7 +27,7 @@ from tilescope.webapp.components.links import (
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
 
-__all__ = ["compared_ledgers", "ledger_card"]
+__all__ = ["compared_ledgers", "ledger_card", "parts_table"]
 
 #: Causes that are listed of one report, and of each of two.
 _N_CAUSES, _N_COMPARED = 3, 2
@@ -100,6 +106,27 @@ def compared_ledgers(
         f" {format_runs(*(side.n_runs for side in sides))}."
     )
     return html.Div([html.H3("What cycles are spent on"), table, _note(note)])
+
+
+def parts_table(parts: Sequence[LedgerPart]) -> list[Any]:
+    """Return what every IPU spends its tile-cycles on, and what for every stage."""
+    if not parts:
+        return []
+    kinds = [kind for kind in LEDGER_KINDS if any(kind in part.tile_cycles for part in parts)]
+    rows = [
+        (
+            html.Span(part.label, className="" if part.stage is None else "ledger-stage"),
+            f"{part.total:,}",
+            *(
+                format_percent(100 * part.tile_cycles.get(kind, 0) / max(part.total, 1))
+                for kind in kinds
+            ),
+        )
+        for part in parts
+    ]
+    heads = ("IPU, stage", "Tile-cycles", *(LEDGER_KINDS[kind].label for kind in kinds))
+    table = plain_table(heads, rows, numbers=range(1, len(heads)), class_name="ledger-parts")
+    return [html.H3("By IPU and stage"), table]
 
 
 def _note(text: str) -> html.Div:

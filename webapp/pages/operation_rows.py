@@ -16,6 +16,7 @@ from tilescope.analyser.program.plans import Plan
 from tilescope.analyser.program.training import PassTotal, pass_label
 from tilescope.analyser.quantities import MISSING, format_change_of, format_count, format_percent
 from tilescope.analyser.search import search_words, words_fit
+from tilescope.analyser.summary.stage_figures import StageFigures
 from tilescope.webapp.components.data_table import Kind, change_columns, column, compared
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
@@ -31,6 +32,7 @@ __all__ = [
     "operations_of_view",
     "passes_table",
     "plan_rows",
+    "stages_table",
 ]
 
 #: What can be listed, by layer.
@@ -64,6 +66,8 @@ def operation_rows(listed: Operations, trust: ReportTrust) -> list[dict[str, Any
             "name": operation.name,
             "call": operation.operation,
             "pass": pass_label(operation.training_pass),
+            "ipu": operation.ipu_id,
+            "stage": (operation.stage or "").capitalize(),
             "cycles": operation.cycles,
             "error": trust.short(key),
             "share": operation.cycles / total if total else None,
@@ -113,9 +117,9 @@ def compared_rows(
 
 
 def matching(rows: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
-    """Return the rows whose call and name hold all words of a text."""
+    """Return the rows whose call, name and stage hold all words of a text."""
     words = search_words(text)
-    return [row for row in rows if words_fit(words, row["call"], row["name"])]
+    return [row for row in rows if words_fit(words, row["call"], row["name"], row.get("stage", ""))]
 
 
 def kinds_table(
@@ -175,6 +179,48 @@ def passes_table(baseline: Sequence[PassTotal], candidate: Sequence[PassTotal] |
         heads = ["Pass", "Baseline, cycles", "Candidate, cycles", "Diff"]
     table = plain_table(heads, rows, numbers=range(1, len(heads)), class_name="passes")
     return [html.H3("By pass"), table]
+
+
+def stages_table(baseline: StageFigures | None, candidate: StageFigures | None) -> list[Any]:
+    """Return the stages of a pipeline, with their heading; nothing for other programs."""
+    if baseline is None and candidate is None:
+        return []
+    rows: list[Sequence[Any]]
+    if candidate is None and baseline is not None:
+        rows = [
+            (
+                item.stage.name.capitalize(),
+                str(item.ipu_id),
+                f"{item.n_executions:,}",
+                f"{item.cycles:,}",
+                format_percent(100 * item.cycles / baseline.total_cycles),
+                f"{item.cycles_per_execution:,.0f}",
+            )
+            for item in baseline.stages
+        ]
+        heads = ["Stage", "IPU", "Micro-batches", "Cycles", "% of total", "Per micro-batch"]
+    else:
+        sides = (
+            {item.stage.name: item for item in ([] if side is None else side.stages)}
+            for side in (baseline, candidate)
+        )
+        rows = []
+        for pair in pairs(*sides):
+            before, after = (
+                None if item is None else round(item.cycles_per_execution)
+                for item in (pair.baseline, pair.candidate)
+            )
+            rows.append(
+                (
+                    pair.key.capitalize(),
+                    format_count(before),
+                    format_count(after),
+                    format_change_of(before, (after or 0) - (before or 0), "cycles"),
+                )
+            )
+        heads = ["Stage", "Baseline, per micro-batch", "Candidate, per micro-batch", "Diff"]
+    table = plain_table(heads, rows, numbers=range(1, len(heads)), class_name="stages")
+    return [html.H3("By stage"), table]
 
 
 def _compared_kinds(

@@ -15,6 +15,7 @@ from tilescope.analyser.program.operations import Layer, Operation, Operations, 
 from tilescope.analyser.program.plans import plans
 from tilescope.analyser.program.training import pass_totals
 from tilescope.analyser.quantities import format_percent, format_runs
+from tilescope.analyser.summary.stage_figures import stage_figures
 from tilescope.reports.schema.vocabulary import TRAINING_PASSES
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import asset_url, connect, marked
@@ -39,6 +40,7 @@ from tilescope.webapp.pages.operation_rows import (
     operations_of_view,
     passes_table,
     plan_rows,
+    stages_table,
 )
 from tilescope.webapp.pages.operation_tabs import FIGURE_TABS, tab_column, totals
 from tilescope.webapp.view import BadView, Parameter, view_store
@@ -58,7 +60,7 @@ VIEW = (
     Parameter("find", "", "operations-find"),
     Parameter("pass", "all", "operations-pass"),
     Parameter("metric", "cycles", "operations-metric"),
-    Parameter("columns", "call,pass,cycles,share,error,flops,busy,always,temporary,code"),
+    Parameter("columns", "call,pass,ipu,stage,cycles,share,error,flops,busy,always,temporary,code"),
     Parameter("tab", "details", "operations-tabs"),
     Parameter("op", selects="operation"),
 )
@@ -77,6 +79,8 @@ _NAME = column("name", "Operation", "name", changes={"op": "{key}"})
 _COLUMNS = (
     column("call", "Call"),
     column("pass", "Pass", hint="Pass of the training step"),
+    column("ipu", "IPU", "count", hint="The IPU that its steps run on"),
+    column("stage", "Stage", hint="Stage of the pipeline"),
     column("cycles", "Cycles", "count"),
     column("share", "% of total", "share"),
     column("error", "Error", "error", hint="Expected error of the cycles"),
@@ -273,9 +277,10 @@ def register(app: Dash, library: Library) -> None:
             if side is not None and trust is not None:
                 errors = trust.of_calls(side) | errors
         passes = passes_table(*library.ask(view, pass_totals))
-        heading = [html.H3("By kind")] if passes else []
+        stages = stages_table(*library.ask(view, stage_figures))
+        heading = [html.H3("By kind")] if passes or stages else []
         note = html.Div(_trust_note(trusts), className=_NOTE)
-        return ([*passes, *heading, kinds_table(*listed, errors), note],)
+        return ([*passes, *stages, *heading, kinds_table(*listed, errors), note],)
 
     @answer(
         app,
@@ -327,7 +332,12 @@ def _register_listing(app: Dash, library: Library) -> None:
         trusts = _trust(library, view, baseline.layer)
         if candidate is None:
             rows, columns = operation_rows(baseline, trusts[0]), _chosen_columns(view)
-            columns = [item for item in columns if has_training or item["field"] != "pass"]
+            is_shown = {
+                "pass": has_training,
+                "ipu": baseline.has_ipus,
+                "stage": baseline.has_stages,
+            }
+            columns = [item for item in columns if is_shown.get(item["field"], True)]
         else:
             heads.append(_headline(candidate, "Candidate"))
             rows, columns = compared_rows(baseline, candidate, _metric(view))

@@ -263,7 +263,17 @@ def _headlines(report: Report, reports: Reports) -> list[Any]:
 
 
 #: The most requested first, ordered so that the columns are of similar height.
-_ORDER = ("Execution", "Training", "Memory", "Memory by purpose", "Machine", "Graph", "Provenance")
+_ORDER = (
+    "Execution",
+    "Stages",
+    "Replicas",
+    "Training",
+    "Memory",
+    "Memory by purpose",
+    "Machine",
+    "Graph",
+    "Provenance",
+)
 _MOST_OPERATIONS = 6
 _HEADLINES = (
     "memory.tiles_over_capacity",

@@ -11,6 +11,7 @@ from dash import Dash, Input, Output, html, no_update
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair
 from tilescope.analyser.summary.places import busiest_tile, place_of
+from tilescope.analyser.summary.stage_figures import stage_figures
 from tilescope.analyser.time.execution import execution
 from tilescope.webapp.answer import answer
 from tilescope.webapp.browser import connect, marked
@@ -18,6 +19,7 @@ from tilescope.webapp.components.controls import choice, switch, tabs, text_box
 from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
+from tilescope.webapp.pages.stage_panels import stages_panel
 from tilescope.webapp.pages.trace_panels import (
     Around,
     Counterpart,
@@ -104,6 +106,7 @@ def layout() -> html.Div:
             ("top", "Top contributors", _panel("trace-top")),
             ("details", "Details of the selection", _panel("trace-details")),
             ("table", "Table", _panel("trace-table")),
+            ("stages", "Stages", _panel("trace-stages")),
         ],
     )
     return html.Div(
@@ -160,6 +163,17 @@ def register(app: Dash, library: Library) -> None:
 
     @answer(
         app,
+        "trace-stages-error",
+        [Output("trace-stages", "children")],
+        Input(view_store("trace", "range"), "data"),
+    )
+    def show_stages(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "stages":
+            return (no_update,)
+        return (_stages(library, view),)
+
+    @answer(
+        app,
         "trace-table-error",
         [Output("trace-table", "children")],
         Input(view_store("trace", "table"), "data"),
@@ -183,6 +197,25 @@ def register(app: Dash, library: Library) -> None:
         if view["at"].startswith("step:"):
             return (_unless_found(library, view),)
         return (_details(library, view),)
+
+
+def _stages(library: Library, view: dict[str, str]) -> html.Div:
+    """Return the stages of the first run in the marked range, else in the visible one."""
+    if not view["report"]:
+        return _nothing()
+    start, end = _cycles(view["mark"] or view["range"])
+    with library.opened(view["report"]) as report:
+        inside = (
+            run for run in trace.extent(report).runs if start is None or run.end_cycle > start
+        )
+        run_id = next((run.run_id for run in inside), None)
+        if run_id is None:
+            return empty_state("No run in this range; zoom out or press 0.")
+        picture = trace.stage_picture(report, run_id)
+        figures = stage_figures(report, run_id)
+    if picture is None or figures is None:
+        return empty_state("This program is not a pipeline over several IPUs.")
+    return stages_panel(picture, figures, start, end)
 
 
 def _panel(name: str) -> html.Div:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tilescope.analyser.diff.alignment.align import align
 from tilescope.analyser.diff.alignment.aligned import aligned_steps, cached_for_two
-from tilescope.analyser.program.programs import (
+from tilescope.analyser.program.program_tree import (
     ProgramNode,
     all_programs,
     ancestors,
     child_ids,
+)
+from tilescope.analyser.program.programs import (
     children,
     cycles_inside,
     roots,
