@@ -18,7 +18,7 @@ from tilescope.webapp.components.tables import plain_table
 __all__ = ["stages_panel"]
 
 #: Bars narrower than this share of the range are left out, and those below the other have no text.
-_LEAST, _LABELLED = 0.0005, 0.02
+_LEAST, _LABELLED = 0.0005, 0.016
 #: Most bars of an IPU.
 _MOST = 300
 
@@ -65,7 +65,10 @@ def stages_panel(
     )
     heads = html.Div(
         [
-            headline(format_percent(100 * figures.bubble_share), "bubble: waits of waits and work"),
+            headline(
+                format_percent(100 * figures.bubble_share),
+                "bubble: waits, as a share of waits and work",
+            ),
             headline(format_percent(100 * figures.idle_share), "of the run, IPUs wait"),
             headline(figures.slowest.stage.name, "is the slowest stage"),
         ],
