@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import prod
 
 from tilescope.engine.errors import OutOfTileMemory
 from tilescope.engine.graph.unchecked_graph import REPORTED_BYTES
-from tilescope.engine.ir import Model, Value
+from tilescope.engine.ir import Model, Operation, Value
 from tilescope.engine.ir.model import walk
 from tilescope.engine.machine import Machine
 from tilescope.engine.number.dtype import dtype_of
@@ -75,11 +76,11 @@ def check_capacity(model: Model, machine: Machine, excess: Excess) -> None:
 
 
 def control_code_bytes(model: Model, machine: Machine) -> tuple[int, int]:
-    """Return lower bounds of the bytes of code on every tile, and of the steps of a program.
+    """Return lower bounds of the bytes of code on the fullest tile, and of the steps it is for.
 
     Every operation that computes is one step at least, as is every copy from and to the host, and
-    every tile has the control code of all steps. Repeated operations share vertices and exchange
-    code, but not their steps.
+    every tile has the control code of all steps of its IPU. Repeated operations share vertices and
+    exchange code, but not their steps.
 
     Parameters
     ----------
@@ -88,16 +89,27 @@ def control_code_bytes(model: Model, machine: Machine) -> tuple[int, int]:
     machine
         The machine to compile for.
     """
-    n_steps = sum(
-        operation.operator.name in _COMPUTING
-        and all(prod(value.shape) for value in (*operation.operands, *operation.results))
+    by_ipu = Counter(
+        _ipu_of(operation, model)
         for operation in model.operations
+        if operation.operator.name in _COMPUTING
+        and all(prod(value.shape) for value in (*operation.operands, *operation.results))
     )
+    of_all = by_ipu.pop(None, 0)
+    n_steps = of_all + max(by_ipu.values(), default=0)
     if model.data is None:
         copied = [*model.inputs, *(value for _, value in model.outputs)]
         n_steps += sum(value.known is None for value in copied)
     fixed = machine.stack_bytes + machine.control_code_bytes
     return fixed + n_steps * machine.control_code_bytes_per_step, n_steps
+
+
+def _ipu_of(operation: Operation, model: Model) -> int | None:
+    """Return what an operation is on, as far as it says so: an IPU, or that of its stage."""
+    placement = operation.placement
+    if placement.ipu is None and model.is_pipelined:
+        return placement.stage
+    return placement.ipu
 
 
 def _check_values(model: Model, machine: Machine, most_bytes: int) -> None:

@@ -54,6 +54,21 @@ def _align(n_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
     return -(-n_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
 
+def _steps_by_ipu(steps: Sequence[Step], machine: Machine) -> NDArray[np.int64]:
+    """Return the steps that every IPU takes part in: ndarray of int64, shape (n_ipus,).
+
+    The tiles of an IPU have no code for what others do without them.
+    """
+    by_ipu = np.zeros(machine.n_ipus, np.int64)
+    for step in steps:
+        ipus = step.cost.cycles.ids
+        if step.cost.sync_zone == "external" or not ipus.size:
+            by_ipu += 1
+        else:
+            by_ipu[ipus] += 1
+    return by_ipu
+
+
 def _always_live_code(
     graph: GraphImage, steps: Sequence[Step], machine: Machine, is_instrumented: bool
 ) -> dict[str, NDArray[np.int64]]:
@@ -62,7 +77,8 @@ def _always_live_code(
     code = {name: np.zeros(n_tiles, np.int64) for name in _CODE}
     code["stack"] += machine.stack_bytes
     code["controlCode"] += machine.control_code_bytes
-    code["controlCode"] += machine.control_code_bytes_per_step * len(steps)
+    n_steps = np.repeat(_steps_by_ipu(steps, machine), machine.tiles_per_ipu)
+    code["controlCode"] += machine.control_code_bytes_per_step * n_steps
     code["controlId"] += 4
     uses: dict[str, tuple[int, NDArray[np.bool_]]] = {}
     for compute_set in graph.compute_sets:
