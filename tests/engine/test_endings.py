@@ -132,7 +132,7 @@ def test_an_interrupted_start_replaces_nothing(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("tilescope.engine.execute.device.RemoteMemory", interrupt)
+        patch.setattr("tilescope.engine.execute.replica.RemoteMemory", interrupt)
         with pytest.raises(KeyboardInterrupt):
             start(tmp_path)
     gc.collect()

@@ -894,6 +894,15 @@ EXEMPT: Mapping[str, str] = {
     "Reduction": "Holds the arguments of `reduce_many`.",
     "cycle_count": "Measures other programs, and has no operands.",
     "cycle_stamp": "Measures other programs, and has no operands.",
+    "CommGroup": "Says which replicas take part in a collective.",
+    **dict.fromkeys(
+        (
+            *("all_gather_cross_replica", "all_reduce_cross_replica"),
+            *("all_reduce_in_place_cross_replica", "all_to_all_cross_replica"),
+            *("broadcast_cross_replica", "reduce_scatter_cross_replica"),
+        ),
+        "Between replicas, and these machines have one; test_collectives.py has several.",
+    ),
     "plan_ctc_beams": "Makes a plan; the search that it is given to computes.",
     "plan_ctc_loss": "Makes a plan; the losses that it is given to compute.",
     "plan_embedding": "Makes a plan; the calls that it is given to compute.",
