@@ -33,7 +33,7 @@ from tilescope.engine.ir.registered import forget_operator
 from tilescope.engine.library import comm_group
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.ctc_options import CtcLossOptions
-from tilescope.engine.library.gcl import cross_replica
+from tilescope.engine.library.gcl import cross_replica, within_replica
 from tilescope.engine.library.poplin import (
     allocators,
     convolution,
@@ -139,6 +139,11 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         cross_replica.all_gather_cross_replica,
         cross_replica.all_to_all_cross_replica,
         cross_replica.broadcast_cross_replica,
+    ),
+    "tilescope.engine.library.gcl.within_replica": (
+        within_replica.all_reduce_within_replica,
+        within_replica.reduce_scatter_within_replica,
+        within_replica.all_gather_within_replica,
     ),
     "tilescope.engine.library.popops.cycle_count": (
         cycle_count.cycle_count,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine
 from tilescope.engine.errors import BadGraph
-from tilescope.engine.graph import Tensor
+from tilescope.engine.graph import Tensor, View
 from tilescope.engine.library.comm_group import CommGroup
 from tilescope.engine.library.gcl.cross_replica import (
     all_gather_cross_replica,
@@ -20,6 +20,11 @@ from tilescope.engine.library.gcl.cross_replica import (
     reduce_scatter_cross_replica,
 )
 from tilescope.engine.library.gcl.rings import METHODS, Ring, method_of
+from tilescope.engine.library.gcl.within_replica import (
+    all_gather_within_replica,
+    all_reduce_within_replica,
+    reduce_scatter_within_replica,
+)
 from tilescope.engine.program import Sequence
 
 _ALL = CommGroup()
@@ -302,3 +307,48 @@ def test_wrong_arguments(call: Callable[[Builder, Tensor], object], message: str
 def test_wrong_groups(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(BadGraph):
         CommGroup(*arguments)
+
+
+def _within(
+    collective: Callable[[Builder, Tensor], View], values: NDArray[Any]
+) -> tuple[NDArray[Any], list[int]]:
+    """Return the result of a collective between IPUs, and the bytes that each IPU sends."""
+    n = len(values)
+    graph = Graph(load_machine("gc200", n_ipus=n, tiles_per_ipu=4))
+    x = graph.add_variable("float32", values.shape, "x")
+    for ipu in range(n):
+        row = x.slice(0, ipu, ipu + 1).flatten()
+        graph.map_linearly(row, tiles=range(4 * ipu, 4 * ipu + 4))
+    builder = Builder(graph, Sequence("main"))
+    out = collective(builder, x)
+    executable = compile_programs(graph, [builder.sequence], is_checked=True)
+    with Engine(executable) as engine:
+        engine.write_tensor(x, values)
+        engine.run()
+        sent = sum(step.cost.link_out_bytes.dense() for step in executable.steps)
+        return engine.read_tensor(out), np.broadcast_to(sent, n).tolist()
+
+
+@pytest.mark.parametrize("n_ipus", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("n_elements", [5, 24])
+def test_ipus_of_one_replica(n_ipus: int, n_elements: int) -> None:
+    values = whole(n_ipus, (n_elements,))
+    total = values.sum(axis=0)
+    every, sent = _within(all_reduce_within_replica, values)
+    np.testing.assert_array_equal(every, np.broadcast_to(total, values.shape))
+    if n_elements % n_ipus == 0:
+        assert sent == [2 * (n_ipus - 1) * n_elements * 4 // n_ipus] * n_ipus, "the least there is"
+    shares, _ = _within(reduce_scatter_within_replica, values)
+    np.testing.assert_array_equal(shares, total)
+    gathered, _ = _within(all_gather_within_replica, values)
+    np.testing.assert_array_equal(gathered, np.broadcast_to(values, (n_ipus, *values.shape)))
+
+
+def test_other_operators_within_a_replica() -> None:
+    values = whole(3, (7,))
+    largest, _ = _within(lambda b, x: all_reduce_within_replica(b, x, "max"), values)
+    np.testing.assert_array_equal(largest[2], values.max(axis=0))
+    with pytest.raises(BadGraph, match="operator is 'mean'; choose add, mul, min, max"):
+        _within(lambda b, x: all_reduce_within_replica(b, x, "mean"), values)
+    with pytest.raises(BadGraph, match="needs a row for each of 3 IPUs"):
+        _within(lambda b, x: all_reduce_within_replica(b, x.reshape(7, 3)), values)

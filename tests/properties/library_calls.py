@@ -903,6 +903,13 @@ EXEMPT: Mapping[str, str] = {
         ),
         "Between replicas, and these machines have one; test_collectives.py has several.",
     ),
+    **dict.fromkeys(
+        (
+            *("all_gather_within_replica", "all_reduce_within_replica"),
+            "reduce_scatter_within_replica",
+        ),
+        "Between IPUs, and these machines have one; test_collectives.py has several.",
+    ),
     "plan_ctc_beams": "Makes a plan; the search that it is given to computes.",
     "plan_ctc_loss": "Makes a plan; the losses that it is given to compute.",
     "plan_embedding": "Makes a plan; the calls that it is given to compute.",

@@ -9,7 +9,7 @@ from functools import cached_property
 from tilescope.engine.library.comm_group import CommGroup
 from tilescope.engine.machine import Machine
 
-__all__ = ["METHODS", "OPERATORS", "Ring", "method_of"]
+__all__ = ["METHODS", "OPERATORS", "Ring", "method_of", "ring_members"]
 
 #: How replicas combine their elements: the function of two, and whether there is another step.
 #: Source: GCL's CollectiveOperator, as graphcore/poplibs has it in popops/CollectiveTypes.hpp.
@@ -74,10 +74,7 @@ class Ring:
     @cached_property
     def members(self) -> tuple[int, ...]:
         """Members of a group by their place in the ring."""
-        if not self.is_interleaved:
-            return tuple(range(self.size))
-        odd = range(1, self.size, 2)
-        return (*range(0, self.size, 2), *reversed(odd))
+        return ring_members(self.size, is_interleaved=self.is_interleaved)
 
     def member(self, replica: int) -> int:
         """Return the number of a replica in its group."""
@@ -98,6 +95,13 @@ class Ring:
             other = self.members[source(place[member]) % self.size]
             sources.append(replica + (other - member) * self.stride)
         return tuple(sources)
+
+
+def ring_members(size: int, *, is_interleaved: bool) -> tuple[int, ...]:
+    """Return the members of a ring by place: by number, or up the even ones and down the others."""
+    if not is_interleaved:
+        return tuple(range(size))
+    return (*range(0, size, 2), *reversed(range(1, size, 2)))
 
 
 def method_of(machine: Machine, ring: Ring, n_bytes: int, *, is_gather: bool) -> str:
