@@ -54,7 +54,7 @@ def _square(x: float) -> float:
 
 @jit
 def _sign(x: Any) -> Any:
-    return (x > 0) - (x < 0) if x == x else x
+    return int(x > 0) - int(x < 0) if x == x else x
 
 
 @jit
