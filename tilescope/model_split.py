@@ -44,7 +44,7 @@ def with_split(
         for name, ipu in setup.split.items():
             if ipu >= n_ipus:
                 raise typer.BadParameter(
-                    f"--split puts {name} on IPU {ipu}, but --ipus is {n_ipus}: numbers of IPUs"
+                    f"--split puts {name} on IPU {ipu}, but {_ipus_of(machine)}: numbers of IPUs"
                     " begin at 0 and end before that"
                 )
     n_stages = _number_of(pipeline)
@@ -58,10 +58,17 @@ def with_split(
         n_stages = max(stages.values(), default=-1) + 1
     if n_stages > n_ipus and not setup.split:
         raise typer.BadParameter(
-            f"--pipeline has {n_stages} stages, but --ipus is {n_ipus}: give more IPUs, or the IPU"
-            " of every stage with --split"
+            f"--pipeline has {n_stages} stages, but {_ipus_of(machine)}: give more IPUs, or the"
+            " IPU of every stage with --split"
         )
     return setup
+
+
+def _ipus_of(machine: Machine) -> str:
+    """Return how many IPUs a replica has, as a part of a sentence."""
+    if machine.n_replicas == 1:
+        return f"--ipus is {machine.n_ipus}"
+    return f"a replica has {machine.n_ipus} of the {machine.n_system_ipus} of --ipus"
 
 
 def explained(source: SourceModel, setup: Setup, split: Entries, pipeline: Entries) -> list[str]:

@@ -92,6 +92,10 @@ def test_training(options: tuple[object, ...], tilescope: Run, model: Path) -> N
         (("--replicas", 2), "--replicas 2 does not divide --ipus 1"),
         (("--ipus", 4, "--replicas", 3), "--replicas 3 does not divide --ipus 4"),
         (("--ipus", 2, "--replicas", 2, "--replicas-computed", 3), "--replicas-computed is 3"),
+        (
+            ("--ipus", 4, "--replicas", 2, "--pipeline", 3),
+            "--pipeline has 3 stages, but a replica has 2 of the 4 of --ipus",
+        ),
         (("--ipus", 2, "--replicas", 2, "--verify"), "--verify compares one replica"),
         (("--ipus", 65, "--replicas", 65), "n_replicas is 65; with 1 IPUs each, there are 1 to"),
         (
