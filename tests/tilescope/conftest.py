@@ -64,10 +64,8 @@ def reports_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a product, a relu and a product, of any batch."""
-    monkeypatch.chdir(tmp_path)
+def save_products(batch: int | None) -> Path:
+    """Write a product, a relu and a product to the working directory; None is any batch."""
     rng = np.random.default_rng(0)
     weights: dict[str, NDArray[Any]] = {
         name: rng.standard_normal(shape).astype(np.float32)
@@ -78,6 +76,13 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         helper.make_node("Relu", ["a"], ["b"], name="between"),
         helper.make_node("MatMul", ["b", "w2"], ["y"], name="second"),
     ]
-    graph = model_of(nodes, [info("x", [None, 6])], [info("y", [None, 4])], weights)
+    graph = model_of(nodes, [info("x", [batch, 6])], [info("y", [batch, 4])], weights)
     onnx.save(graph, "model.onnx")
     return Path("model.onnx")
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a product, a relu and a product, of any batch."""
+    monkeypatch.chdir(tmp_path)
+    return save_products(None)

@@ -11,9 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import helper
-from tests.engine.operators.graphs import info, model_of
-from tests.tilescope.conftest import Outcome
+from tests.tilescope.conftest import Outcome, save_products
 
 from tilescope import analyser
 from tilescope.engine import in_half, load_onnx
@@ -29,18 +27,7 @@ TWO = ("--ipus", 2, "--tiles", 8)
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a product, a relu and a product."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    weights: dict[str, NDArray[Any]] = {
-        name: rng.standard_normal(shape).astype(np.float32)
-        for name, shape in (("w1", (6, 8)), ("w2", (8, 4)))
-    }
-    nodes = [
-        helper.make_node("MatMul", ["x", "w1"], ["a"], name="first"),
-        helper.make_node("Relu", ["a"], ["b"], name="between"),
-        helper.make_node("MatMul", ["b", "w2"], ["y"], name="second"),
-    ]
-    onnx.save(model_of(nodes, [info("x", [3, 6])], [info("y", [3, 4])], weights), "model.onnx")
-    return Path("model.onnx")
+    return save_products(3)
 
 
 def _places(report: str) -> dict[str, int]:

@@ -43,6 +43,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
     copy_to,
     row_major_copy,
 )
+from tilescope.engine.machine import Machine
 from tilescope.engine.program import CrossReplicaCopy, Repeat
 from tilescope.engine.program import Sequence as Programs
 
@@ -284,8 +285,10 @@ def _detail(x: View, operation: str, ring: Ring, method: str) -> dict[str, objec
     }
 
 
-def _checked_method(subject: str, method: str, machine_choice: Callable[[], str]) -> str:
-    """Return how parts travel.
+def _checked_method(
+    subject: str, method: str, machine: Machine, ring: Ring, n_bytes: int, *, is_gather: bool
+) -> str:
+    """Return how parts travel: as asked, or best; see `method_of`.
 
     Raises
     ------
@@ -293,7 +296,7 @@ def _checked_method(subject: str, method: str, machine_choice: Callable[[], str]
         When the method does not exist.
     """
     if method == "auto":
-        return machine_choice()
+        return method_of(machine, ring, n_bytes, is_gather=is_gather)
     if method not in METHODS:
         raise BadGraph(f"{subject}: method is {method!r}; choose auto, {', '.join(METHODS)}")
     return method
@@ -364,13 +367,9 @@ def all_reduce_in_place_cross_replica(
             )
     function, ring = _checked_operator(subject, operation, x), Ring.of(builder.graph.machine, group)
     machine, n_bytes = builder.graph.machine, sum(v.n_elements for v in views) * x.dtype.n_bytes
-    scatter = _checked_method(
-        subject, method, lambda: method_of(machine, ring, n_bytes, is_gather=False)
-    )
+    scatter = _checked_method(subject, method, machine, ring, n_bytes, is_gather=False)
     part_bytes = -(-n_bytes // ring.size)
-    gather = _checked_method(
-        subject, method, lambda: method_of(machine, ring, part_bytes, is_gather=True)
-    )
+    gather = _checked_method(subject, method, machine, ring, part_bytes, is_gather=True)
     detail = _detail(x, operation, ring, scatter)
     if len(views) > 1:
         detail |= {"shapes": [list(view.shape) for view in views]}
@@ -480,9 +479,7 @@ def reduce_scatter_cross_replica(
     is_local = operation == "local"
     function = "" if is_local else _checked_operator(subject, operation, x)
     n_bytes = x.n_elements * x.dtype.n_bytes
-    chosen = _checked_method(
-        subject, method, lambda: method_of(machine, ring, n_bytes, is_gather=False)
-    )
+    chosen = _checked_method(subject, method, machine, ring, n_bytes, is_gather=False)
     build = builder.inside(
         "reduceScatter", "gcl.reduceScatterCrossReplica", _detail(x, operation, ring, chosen)
     )
@@ -547,9 +544,7 @@ def all_gather_cross_replica(
     subject = "all_gather_cross_replica"
     ring, machine = Ring.of(builder.graph.machine, group), builder.graph.machine
     n_bytes = x.n_elements * x.dtype.n_bytes
-    chosen = _checked_method(
-        subject, method, lambda: method_of(machine, ring, n_bytes, is_gather=True)
-    )
+    chosen = _checked_method(subject, method, machine, ring, n_bytes, is_gather=True)
     build = builder.inside(
         "allGather", "gcl.allGatherCrossReplica", _detail(x, "gather", ring, chosen)
     )
