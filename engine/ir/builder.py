@@ -213,6 +213,19 @@ class IrBuilder:
         outputs = tuple(here.get(value, value) for value in region.outputs)
         return inside.region(region.inputs, outputs)
 
+    def reading(self, operation: Operation, there: Mapping[Value, Value]) -> Operation:
+        """Return an operation that reads other values, its regions too; itself if there is none."""
+        if all(value is other for value, other in there.items()):
+            return operation
+        return replace(
+            operation,
+            inputs=tuple(None if v is None else there.get(v, v) for v in operation.inputs),
+            regions={
+                key: region if region.error else self.copied(region, there)
+                for key, region in operation.regions.items()
+            },
+        )
+
     def inside(self, name: str) -> IrBuilder:
         """Return a builder of the same kind for a region."""
         builder = IrBuilder(name)

@@ -118,19 +118,8 @@ class _Placed:
                     " operation and what is inside it run on one IPU"
                 )
         there = {value: self._there(value, ipu, operation) for value in _read_by(operation)}
-        placement = replace(operation.placement, ipu=ipu)
-        if all(value is copy for value, copy in there.items()):
-            return replace(operation, placement=placement)
-        builder = IrBuilder(operation.name)
-        return replace(
-            operation,
-            placement=placement,
-            inputs=tuple(None if v is None else there.get(v, v) for v in operation.inputs),
-            regions={
-                key: region if region.error else builder.copied(region, there)
-                for key, region in operation.regions.items()
-            },
-        )
+        placed = replace(operation, placement=replace(operation.placement, ipu=ipu))
+        return IrBuilder(operation.name).reading(placed, there)
 
     def _there(self, value: Value, ipu: int, reader: Operation | None) -> Value:
         """Return a value on an IPU: itself, or its copy."""

@@ -269,19 +269,9 @@ class _Pipeline:
     ) -> Operation:
         """Return an operation in a stage, on what it reads there."""
         placement = replace(operation.placement, stage=stage, ipu=self.ipus[stage])
-        here = {value: new for value, new in there.items() if value is not new}
-        if here.keys().isdisjoint(_read_by(operation)):
-            return replace(operation, placement=placement)
-        builder = IrBuilder(operation.name)
-        return replace(
-            operation,
-            placement=placement,
-            inputs=tuple(None if v is None else here.get(v, v) for v in operation.inputs),
-            regions={
-                key: region if region.error else builder.copied(region, here)
-                for key, region in operation.regions.items()
-            },
-        )
+        here = {v: new for v in _read_by(operation) if (new := there.get(v, v)) is not v}
+        placed = replace(operation, placement=placement)
+        return IrBuilder(operation.name).reading(placed, here)
 
     def _counters(self, stage: int) -> list[Operation]:
         """Return what counts the slots of a stage."""

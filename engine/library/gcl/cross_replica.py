@@ -101,6 +101,11 @@ class _Ring:
         A part per member of a group.
     lanes
         How they travel, those with most steps first.
+
+    Attributes
+    ----------
+    n_halves
+        Equal groups of columns that lanes carry; the first lanes, one for each, have the results.
     """
 
     def __init__(
@@ -186,7 +191,7 @@ class _Ring:
 
     def result(self) -> Tensor:
         """Return the part that the first lanes hold, in the order of its columns."""
-        if self.n_results == 1:
+        if self.n_halves == 1:
             return self.send.lanes(1).flatten()
         builder, n = self.builder, self.shards.tile.size
         n_columns = int(self.shards.length.sum())
@@ -225,11 +230,6 @@ class _Ring:
         sent, received = self.send.lanes(n_lanes), self.receive.lanes(n_lanes)
         binary_in_place(self.builder, function, sent, received)
 
-    @property
-    def n_results(self) -> int:
-        """Lanes that hold a part in the end: one, or a half of it each."""
-        return self.n_halves
-
 
 def _reduce_scatter(travel: _Ring, function: str) -> None:
     """Add programs that leave, in the first lanes, a replica's own part of all of them.
@@ -247,7 +247,7 @@ def _reduce_scatter(travel: _Ring, function: str) -> None:
 
     travel.begin([lane.direction * lane.n_steps for lane in lanes])
     travel.take(len(lanes))
-    if travel.n_results == len(lanes):
+    if travel.n_halves == len(lanes):
         travel.repeat(lanes[0].n_steps, lambda here: pass_on(here, len(lanes)))
         return
     travel.repeat(lanes[1].n_steps - 1, lambda here: pass_on(here, 2))
@@ -384,9 +384,9 @@ def all_reduce_in_place_cross_replica(
         travel = _Ring(build, ring, shards, _lanes(scatter, ring.size))
         _reduce_scatter(travel, function)
         if operation == "mean":
-            results = travel.send.lanes(travel.n_results)
+            results = travel.send.lanes(travel.n_halves)
             map_in_place(build, operand(0) * (1 / ring.size), [results])
-        travel.put(travel.n_results, travel.send)
+        travel.put(travel.n_halves, travel.send)
         if gather != scatter:
             travel = _Ring(build, ring, shards, _lanes(gather, ring.size))
             travel.begin([0] * len(travel.lanes))
@@ -498,7 +498,7 @@ def reduce_scatter_cross_replica(
     else:
         _reduce_scatter(travel, function)
     if operation == "mean":
-        map_in_place(build, operand(0) * (1 / ring.size), [travel.send.lanes(travel.n_results)])
+        map_in_place(build, operand(0) * (1 / ring.size), [travel.send.lanes(travel.n_halves)])
     out = travel.result().slice(0, 0, n_each)
     return cast(build, out, BOOL) if numbers is not x else out
 
