@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from tilescope.engine.ir import (
     Parameter,
     Purpose,
     Region,
+    ReplicaGroup,
     ResultType,
     State,
     Value,
@@ -47,6 +49,9 @@ __all__ = ["GraphImport", "NodeObserver", "Scope"]
 
 #: What is called with a node of the file, and with what the engine has of it.
 NodeObserver = Callable[[onnx.NodeProto, Node], None]
+
+#: Where all replicas share all weights.
+_NO_GROUPS: Mapping[str, ReplicaGroup] = MappingProxyType({})
 
 #: Opset of the nodes that sequences are taken apart into.
 _VERSION_OF_PARTS = 13
@@ -120,7 +125,11 @@ class GraphImport:
         self.observer = scope.observer
         self.variables = scope.variables
 
-    def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
+    def add_parameters(
+        self,
+        trainable: frozenset[str] = frozenset(),
+        shared_by: Mapping[str, ReplicaGroup] = _NO_GROUPS,
+    ) -> None:
         """Take in the initializers.
 
         Raises
@@ -137,8 +146,14 @@ class GraphImport:
             except (TypeError, ValueError) as error:
                 reason = str(error).splitlines()[0]
                 raise BadModel(f"{subject} does not hold what it declares: {reason}") from None
-            self.values[tensor.name] = Parameter(
-                tensor.name, array.shape, array.dtype.name, array, tensor.name in trainable
+            name = tensor.name
+            self.values[name] = Parameter(
+                name,
+                array.shape,
+                array.dtype.name,
+                array,
+                name in trainable,
+                shared_by=shared_by.get(name),
             )
 
     def add_nodes(self) -> list[Value]:
