@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import load_machine, load_onnx
 from tilescope.engine.compiler.executable.executable import ReplicaAccess
-from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine.errors import BadInput, BadModel, BadOption
 from tilescope.engine.ir import IrBuilder, Model, ReplicaGroup, check_model
 from tilescope.engine.operators.collectives import ALL_REDUCE
 from tilescope.engine.session.compilation import compile_model
@@ -192,7 +192,9 @@ def test_a_loss_that_is_no_number_names_the_operation_on_its_replica() -> None:
         trainer.step({"x": x, "labels": labels.reshape(2, _BATCH)})
 
 
-@pytest.mark.parametrize("optimiser", [_OPTIMISERS["combined"], _OPTIMISERS["adam"]])
+@pytest.mark.parametrize(
+    "optimiser", [Sgd(lr=0.1, momentum=0.9, is_combined=True), _OPTIMISERS["adam"]]
+)
 @pytest.mark.parametrize("stride", [1, 2])
 def test_groups_of_replicas_train_weights_of_their_own(optimiser: Any, stride: int) -> None:
     """Each group ends with the weights that it has alone on a machine."""
@@ -232,6 +234,17 @@ def test_groups_of_replicas_train_weights_of_their_own(optimiser: Any, stride: i
         for replica, expected in zip(members, alone, strict=True):
             for name, array in expected.items():
                 np.testing.assert_array_equal(together[replica][name], array)
+
+
+def test_a_decay_that_begins_with_the_weight_of_one_group_is_refused() -> None:
+    model = for_training(
+        network(shared_by=ReplicaGroup(1)),
+        Loss(kind="cross-entropy"),
+        _OPTIMISERS["combined"],
+        n_replicas=2,
+    )
+    with pytest.raises(BadOption, match=r"values of their own of 'w1'.*use no weight decay"):
+        Trainer(model, load_machine("gc200", n_replicas=2, tiles_per_ipu=8))
 
 
 def test_values_of_replicas_are_as_many_as_these() -> None:

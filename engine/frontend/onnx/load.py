@@ -97,9 +97,9 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
     set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
     builder.keeps_draws = True
-    scope = Scope(observer=observer, variables=frozenset(variables))
+    scope = Scope(observer=observer, variables=frozenset(variables), shared_by=shared_by or {})
     imported = GraphImport(builder, graph, opsets_of(proto), path.parent, scope)
-    imported.add_parameters(trainable_names(graph, trainable, frozen), shared_by or {})
+    imported.add_parameters(trainable_names(graph, trainable, frozen))
     given_shapes = shapes or {}
     inputs = [info for info in graph.input if info.name not in imported.values]
     add_settings(imported, inputs, values or {})

@@ -484,6 +484,12 @@ class Updates:
     def _sum_of(self, parameter: Parameter) -> State:
         if parameter not in self._sums:
             state = self._optimiser_of(parameter).sum_of(parameter)
+            if parameter.shared_by is not None and state.array.any():
+                raise BadOption(
+                    f"{self._optimiser.kind}: groups of replicas have values of their own of"
+                    f" {parameter.name!r}, and what gradients are added to begins with its decay:"
+                    " use no weight decay with is_combined there"
+                )
             n_shares = self._group_of(parameter).size
             if n_shares > 1:  # every replica has its share of what the sums begin with
                 share = (state.array / n_shares).astype(state.dtype)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,9 +49,6 @@ __all__ = ["GraphImport", "NodeObserver", "Scope"]
 #: What is called with a node of the file, and with what the engine has of it.
 NodeObserver = Callable[[onnx.NodeProto, Node], None]
 
-#: Where all replicas share all weights.
-_NO_GROUPS: Mapping[str, ReplicaGroup] = MappingProxyType({})
-
 #: Opset of the nodes that sequences are taken apart into.
 _VERSION_OF_PARTS = 13
 
@@ -78,6 +74,8 @@ class Scope:
         What is called with every node before it is added; None if nothing is.
     variables
         Names of results of Constant nodes that are states of the model.
+    shared_by
+        The replicas that share an initializer, by its name, where not all do.
     """
 
     values: Mapping[str, Value] = field(default_factory=dict)
@@ -86,6 +84,7 @@ class Scope:
     labels: Mapping[str, str] = field(default_factory=dict)
     observer: NodeObserver | None = None
     variables: frozenset[str] = frozenset()
+    shared_by: Mapping[str, ReplicaGroup] = field(default_factory=dict)
 
 
 class GraphImport:
@@ -123,13 +122,9 @@ class GraphImport:
         self.path = scope.path
         self.labels = scope.labels
         self.observer = scope.observer
-        self.variables = scope.variables
+        self.variables, self.shared_by = scope.variables, scope.shared_by
 
-    def add_parameters(
-        self,
-        trainable: frozenset[str] = frozenset(),
-        shared_by: Mapping[str, ReplicaGroup] = _NO_GROUPS,
-    ) -> None:
+    def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
 
         Raises
@@ -153,7 +148,7 @@ class GraphImport:
                 array.dtype.name,
                 array,
                 name in trainable,
-                shared_by=shared_by.get(name),
+                shared_by=self.shared_by.get(name),
             )
 
     def add_nodes(self) -> list[Value]:
