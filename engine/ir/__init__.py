@@ -17,6 +17,7 @@ from tilescope.engine.ir.operation import (
     TrainingPass,
 )
 from tilescope.engine.ir.placement import UNPLACED, Placement
+from tilescope.engine.ir.replica_group import ReplicaGroup
 from tilescope.engine.ir.training import (
     RECOMPUTATIONS,
     Optimiser,
@@ -58,6 +59,7 @@ __all__ = [
     "Purpose",
     "Recomputation",
     "Region",
+    "ReplicaGroup",
     "ResultType",
     "State",
     "Training",
