@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 
 from tilescope.engine.errors import BadInput
+from tilescope.engine.frontend.torch.places import PATH_KEY
 
 __all__ = [
     "available_memory",
     "begin_block",
     "custom_op",
     "identity_loss",
+    "named",
     "nop",
     "placed",
     "print_tensor",
@@ -27,6 +30,8 @@ __all__ = [
 ]
 
 _NONE = -1
+#: Path of the blocks that `named` is in.
+_PATH: ContextVar[str] = ContextVar("path", default="")
 
 
 def _same_gradient(context: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
@@ -89,6 +94,24 @@ def placed(
     numbers = {"ipu": ipu, "stage": stage, "phase": phase}
     with torch.fx.traceback.annotate({key: n for key, n in numbers.items() if n is not None}):
         yield
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Let what a block computes have a path below that of the blocks around it.
+
+    Parameters
+    ----------
+    path
+        Of a layer that is no module of PyTorch: what its operations are named after.
+    """
+    around = _PATH.get()
+    token = _PATH.set(f"{around}.{path}" if around else path)
+    try:
+        with torch.fx.traceback.annotate({PATH_KEY: _PATH.get()}):
+            yield
+    finally:
+        _PATH.reset(token)
 
 
 def nop(x: torch.Tensor) -> torch.Tensor:

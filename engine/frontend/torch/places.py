@@ -6,13 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
-__all__ = ["line_of", "module_path", "place_of"]
+__all__ = ["PATH_KEY", "line_of", "module_path", "place_of"]
+
+#: Under which a node's own facts have the path that `markers.named` gave it.
+PATH_KEY = "path"
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
 
 def module_path(node: Any) -> str:
     """Return the path of the innermost module that a node is from; empty for the module itself."""
+    stated = (node.meta.get("custom") or {}).get(PATH_KEY)
+    if stated:
+        return str(stated)
     paths = [path for path, _ in (node.meta.get("nn_module_stack") or {}).values()]
     path = paths[-1] if paths else ""
     # A module that is called several times has "@1" and so on behind its path.

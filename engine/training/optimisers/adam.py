@@ -169,12 +169,18 @@ class Adam(_Moments):
     ----------
     lr, beta1, beta2, eps, decay, bias_correction
         As above; what follows is in `Descent`.
+    eps_is_corrected
+        Whether eps is added to √v before the correction of both: the divisor is
+        (√v + eps) / √(1 − beta2^t), the paper's epsilon hat.
 
     Notes
     -----
     Sources: https://arxiv.org/abs/1412.6980, https://arxiv.org/abs/1711.05101,
-    https://pytorch.org/docs/stable/generated/torch.optim.Adam.html
+    https://pytorch.org/docs/stable/generated/torch.optim.Adam.html; epsilon hat:
+    https://keras.io/api/optimizers/adam/
     """
+
+    eps_is_corrected: bool = False
 
     kind: ClassVar[str] = "adam"
     source: ClassVar[str] = "Adam"
@@ -220,7 +226,9 @@ class Adam(_Moments):
         return [step.update(step.parameter, step.mapped(w + change, *operands))]
 
     def divisor(self) -> Expression:
-        """Return √v̂ + eps of the operands from the third on."""
+        """Return √v̂ + eps of the operands from the third on, or (√v + eps) corrected."""
+        if self.eps_is_corrected:
+            return (call("sqrt", operand(2)) + operand(4)) * operand(3)
         return call("sqrt", operand(2)) * operand(3) + operand(4)
 
     def divisor_operands(self, step: Step, v: Value) -> list[Value]:

@@ -209,6 +209,8 @@ class RmsProp(_Adaptive):
     is_tensorflow
         Whether v starts at 1, eps is added to it before the root is taken, and b has the rate in
         it: the form of TensorFlow. With momentum, decoupled decay shrinks weights without the rate.
+    initial
+        What v starts at in place of that; None for the start of the form.
 
     Notes
     -----
@@ -220,6 +222,7 @@ class RmsProp(_Adaptive):
     alpha: float = 0.99
     is_centered: bool = False
     is_tensorflow: bool = False
+    initial: float | None = None
 
     kind: ClassVar[str] = "rmsprop"
     source: ClassVar[str] = "RMSProp"
@@ -240,7 +243,8 @@ class RmsProp(_Adaptive):
     def change(self, step: Step, gradient: Value) -> tuple[Value, list[Update]]:
         """Emit x."""
         shares = {"share": "alpha", "rest": "restOfAlpha"}
-        state = step.state(_FIRST, float(self.is_tensorflow), is_of_squares=True)
+        start = float(self.is_tensorflow) if self.initial is None else self.initial
+        state = step.state(_FIRST, start, is_of_squares=True)
         v = _mean(step, state, gradient, is_of_squares=True, **shares)
         updates, operands = [step.update(state, v)], [gradient, v, step.number("eps")]
         size: Expression = operand(1)
