@@ -22,7 +22,6 @@ from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.engine import Engine
 from tilescope.engine.session.interpret import first_not_finite
 from tilescope.engine.session.model_run import read_inputs, write_outputs
-from tilescope.engine.training import LOSS_OUTPUT
 from tilescope.engine.transform import transform
 from tilescope.engine.transform.overflow import OVERFLOW
 
@@ -107,7 +106,7 @@ class Trainer:
                 f"{model.name!r} is to be trained on {n_replicas} replicas, and the machine has"
                 f" {machine.n_replicas}: give for_training and load_machine the same number"
             )
-        self.model = model
+        self.model, self._training = model, model.training
         self.compiled: CompiledModel = compile_model(model, machine, **compilation)
         stated = {**(facts or {}), **model.training.facts}
         self.engine = Engine(
@@ -159,11 +158,12 @@ class Trainer:
             for name in [*outputs]
             if name.startswith(OVERFLOW)
         }
-        if not np.isfinite(outputs[LOSS_OUTPUT]).all():
+        losses = outputs[self._training.loss]
+        if not np.isfinite(losses).all():
             self.engine.restore(before)
-            error = LossNotFinite(self._not_finite(inputs, outputs[LOSS_OUTPUT]))
+            error = LossNotFinite(self._not_finite(inputs, losses))
             with np.errstate(invalid="ignore"):
-                error.loss = float(np.mean(outputs[LOSS_OUTPUT]))
+                error.loss = float(np.mean(losses))
             raise error
         self.n_steps += 1
         return outputs

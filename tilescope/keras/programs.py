@@ -22,9 +22,6 @@ from tilescope.keras.optimizers import engine_optimizer
 
 __all__ = ["Inference", "Training"]
 
-#: Name of the output that holds the loss, beside what the module returns.
-_LOSS = "trained loss"
-
 Arrays = Mapping[str, NDArray[Any]]
 Batch = tuple[Any, ...]
 
@@ -128,7 +125,6 @@ class Training:
             n_rounds,
             n_replicas=machine.n_replicas,
             recomputation=recomputation,
-            name=_LOSS,
         )
         self.trainer = Trainer(trained, machine)
         self.engine = self.trainer.engine
