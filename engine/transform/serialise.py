@@ -29,10 +29,30 @@ from tilescope.engine.operators.movement.slicing import CONCAT, IS_PART, cut_one
 from tilescope.engine.operators.parts import divided, parts_of
 from tilescope.engine.transform.decompose import Decomposer
 
-__all__ = ["serialise_batch"]
+__all__ = ["in_batch_parts", "serialise_batch"]
 
 #: After the name of a value, in those of its parts: the same for all, as their programs are.
 _PART = "/part"
+
+
+def in_batch_parts(
+    model: Model, n_parts: int, joined_between: Sequence[str] = WHOLE_BATCH.joined_between
+) -> Model:
+    """Return a model that is computed in equal parts of its batch, one after another.
+
+    Parameters
+    ----------
+    model
+        As a front end loads it, before `for_training`.
+    n_parts, joined_between
+        As for `BatchParts`.
+
+    Raises
+    ------
+    BadOption
+        When the number is less than 1, or a border does not exist.
+    """
+    return replace(model, batch_parts=BatchParts(n_parts, tuple(joined_between)))
 
 
 def serialise_batch(model: Model) -> Model:
