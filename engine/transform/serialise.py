@@ -5,8 +5,8 @@ Less is alive at a time: what one part computes on the way is gone before the ne
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -223,18 +223,19 @@ class _Serial(IrBuilder):
 
     def _stretches(self, operations: Sequence[Operation]) -> Iterator[_Stretch]:
         """Yield all operations in stretches, each as long as what is computed before it allows."""
-        pending = list(operations)
+        pending = deque(operations)
         while pending:
+            if pending[0] not in self._found.parts:
+                yield _Stretch([pending.popleft()], UNPLACED, is_whole=True)
+                continue
             stretch = self._stretch(pending)
             yield stretch
             taken = set(stretch.operations)
-            pending = [operation for operation in pending if operation not in taken]
+            pending = deque(operation for operation in pending if operation not in taken)
 
-    def _stretch(self, pending: Sequence[Operation]) -> _Stretch:
+    def _stretch(self, pending: Iterable[Operation]) -> _Stretch:
         """Return the stretch that begins with the first of the operations that are left."""
         in_parts = self._found.parts
-        if pending[0] not in in_parts:
-            return _Stretch([pending[0]], UNPLACED, is_whole=True)
         missing = {value for operation in pending for value in operation.results}
         placement, own, chosen = UNPLACED, set[Value](), []
         for operation in pending:
@@ -319,6 +320,7 @@ class _Serial(IrBuilder):
             "inputs": tuple(inputs),
             "attributes": {**operation.attributes, **found.attributes},
             "origin": operation.origin or operation,
+            "is_of_part": True,
         }
         names = [value.name + _PART if value else "" for value in operation.outputs]
         results = self.add(Node(**fields | changed), names)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from onnx import helper
 from tests.engine.operators.graphs import info, model_of
 
-from tilescope.engine import Engine, compile_model, load_machine, load_onnx
+from tilescope.engine import Engine, Trainer, compile_model, load_machine, load_onnx
 from tilescope.engine.errors import BadModel, BadOption
-from tilescope.engine.ir import BatchParts, Model
+from tilescope.engine.ir import BatchParts, Model, Recomputation
 from tilescope.engine.training import Loss, Sgd, for_training
 from tilescope.engine.transform import transform
 from tilescope.engine.transform.split import split
@@ -245,6 +245,67 @@ def test_parts_share_weights_that_take_in_a_factor(tmp_path: Path) -> None:
     known = [v for op in model.operations for v in op.operands if v.known is not None]
     assert len(known) == 6
     assert len(set(known)) == 3
+
+
+def _constants(model: Model) -> list[str]:
+    variables = compile_model(model, _MACHINE).executable.graph.variables
+    return sorted(variable.name for variable in variables if variable.category == "constant")
+
+
+def test_parts_read_the_same_constants(tmp_path: Path) -> None:
+    """On the tiles, too: what is laid out in the same way is there once."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="dense"),
+        helper.make_node("Add", ["h", "b"], ["y"], name="bias"),
+    ]
+    model = _loaded(tmp_path, nodes, [4, 6], {"w": _drawn(6, 2), "b": _drawn(2)})
+    assert len(_constants(model)) == 2
+    for n_parts in (2, 4):
+        assert _constants(_in_parts(model, n_parts)) == _constants(model)
+
+
+def _sequences(folder: Path) -> Model:
+    """Return a convolution, a batch normalisation in training, an LSTM, a dropout and a product."""
+    weights = {
+        "k": _drawn(8, 3, 3),
+        "w": _drawn(1, 16, 8),
+        "r": _drawn(1, 16, 4),
+        "v": _drawn(4, 5),
+        **{name: np.full(8, 0.5, np.float32) for name in ("s", "b", "m", "q")},
+        "zero": np.array([0]),
+        "ratio": np.array(0.25, np.float32),
+        "yes": np.array(True),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "k"], ["c"], name="conv", pads=[1, 1]),
+        helper.make_node(
+            "BatchNormalization", ["c", "s", "b", "m", "q"], ["n", "m2", "q2"], name="norm",
+            training_mode=1,
+        ),
+        helper.make_node("Transpose", ["n"], ["t"], name="turn", perm=[2, 0, 1]),
+        helper.make_node("LSTM", ["t", "w", "r"], ["", "h"], name="lstm", hidden_size=4),
+        helper.make_node("Squeeze", ["h", "zero"], ["z"], name="squeeze"),
+        helper.make_node("Dropout", ["z", "ratio", "yes"], ["d"], name="drop"),
+        helper.make_node("MatMul", ["d", "v"], ["y"], name="dense"),
+    ]  # fmt: skip
+    return _loaded(folder, nodes, [6, 3, 10], weights, trainable=["k", "w", "r", "v", "s", "b"])
+
+
+@pytest.mark.parametrize("recomputation", ["none", "standard"])
+def test_steps_of_a_training_are_those_of_the_whole(recomputation: str, tmp_path: Path) -> None:
+    """Sums of gradients round otherwise, by part."""
+    model, found = _sequences(tmp_path), []
+    for n_parts in (1, 3):
+        drawn = np.random.default_rng(2)
+        in_parts = _in_parts(model, n_parts)
+        trained = _trained(in_parts, recomputation=Recomputation(recomputation))
+        with Trainer(trained, _MACHINE) as trainer:
+            for _ in range(4):
+                x, labels = drawn.standard_normal((6, 3, 10)), drawn.integers(0, 5, 6)
+                loss = trainer.step({"x": x.astype(np.float32), "labels": labels})["loss"]
+            found.append({"loss": loss, **trainer.weights()})
+    for name, whole in found[0].items():
+        np.testing.assert_allclose(found[1][name], whole, rtol=1e-4, atol=2e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("is_joined", [True, False])
