@@ -75,7 +75,7 @@ def pretraining_step(of: Pretraining) -> Model:
         Lamb(lr=0.006, weight_decay=0.01, bias_correction=False, is_constant=True),
         of.n_rounds,
         n_replicas=of.n_replicas,
-        recomputation=Recomputation("pipeline", kept=("*/end",)),
+        recomputation=Recomputation("pipeline", kept=("*/checkpoint",)),
     )
 
 
@@ -145,7 +145,8 @@ class _Bert(TrainedNodes):
         outer = self.dropped(
             self.dense(inner, 4 * of.hidden, of.hidden, f"{name}/outer"), f"{name}/kept2"
         )
-        return self.norm(self.node("Add", [x, outer], f"{name}/sum2"), of.hidden, f"{name}/end")
+        x = self.norm(self.node("Add", [x, outer], f"{name}/sum2"), of.hidden, f"{name}/norm2")
+        return self.node("Identity", [x], f"{name}/checkpoint")
 
     def masked_loss(self, x: str) -> str:
         """Add the prediction of masked words, with the embedding's weights, and its loss."""

@@ -70,7 +70,8 @@ class _Network:
             self.weight(f"{name}/mean", (channels,), 0.0),
             self.weight(f"{name}/variance", (channels,), 0.0, 1.0),
         ]
-        return self.add("BatchNormalization", [x, *factors, *statistics], name, training_mode=1)
+        x = self.add("BatchNormalization", [x, *factors, *statistics], name, training_mode=1)
+        return self.add("Identity", [x], f"{name}/checkpoint")
 
     def from_bytes(self, x: str) -> str:
         """Add the normalisation of images."""
@@ -154,7 +155,7 @@ def _resnet50(norm: str, batch: int, *, has_bytes: bool = False) -> Model:
 #: Sums of blocks that are kept for the backward pass, and what else is. Source: graphcore/examples,
 #: vision/cnns/pytorch/train/configs.yml: resnet50, recompute_checkpoints.
 _KEPT_SUMS = (0, 1, 2, 3, 5, 6, 7, 9, 11, 12, 13, 14, 15)
-_KEPT = ("stage3/*/[abc]", "stage3/*/shortcut", "stage3/*/norm", "mean", "dense")
+_KEPT = ("stage3/*/[abc]", "stage3/*/shortcut", "stage3/*/checkpoint", "mean", "dense")
 
 
 def replicated_resnet50_step(batch: int, n_rounds: int, n_replicas: int) -> Model:
