@@ -528,6 +528,16 @@ def test_stashes_hold_the_micro_batches_between_two_stages(tmp_path: Path) -> No
     assert {v.purpose for v in stashes} == {"stash"}
 
 
+def test_slots_take_one_step_and_no_exchange(tmp_path: Path) -> None:
+    """Every tile counts by itself what a stash and its restore read."""
+    executable = _piped(tmp_path, "chain", 3, 9)
+    kinds: dict[str, list[str]] = {}
+    for step in executable.steps:
+        kinds.setdefault(step.name.partition("/")[0], []).append(step.kind)
+    assert kinds["Slot"] == ["OnTileExecute"] * 4  # of stages 0, 1, 3 and 4
+    assert set(kinds["Stash"]) == set(kinds["Restore"]) == {"OnTileExecute"}
+
+
 def test_what_is_computed_again_is_not_stashed(tmp_path: Path) -> None:
     """With recomputation of stages, only what reaches a stage is."""
     model, stages = _model(tmp_path, "chain", 3, trainable=())
