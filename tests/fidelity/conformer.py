@@ -1,4 +1,4 @@
-"""F27: Conformer in training as a pipeline of four IPUs, as the public example has it."""
+"""F26: Conformer in training as a pipeline of four IPUs, as the public example has it."""
 
 from __future__ import annotations
 

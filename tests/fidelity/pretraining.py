@@ -1,4 +1,4 @@
-"""BERT in pretraining as a pipeline on several IPUs, as the public example has it."""
+"""F25: BERT in pretraining as a pipeline on several IPUs, as the public example has it."""
 
 from __future__ import annotations
 

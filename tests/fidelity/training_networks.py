@@ -1,4 +1,4 @@
-"""F19 to F21 and F26: training steps of ResNet-50, of one image and of many on replicas."""
+"""C22 and F19 to F21: training steps of ResNet-50, of one image and of many on replicas."""
 
 from __future__ import annotations
 
