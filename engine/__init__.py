@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         for_training,
     )
     from tilescope.engine.transform.half import in_half
+    from tilescope.engine.transform.serialise import in_batch_parts
 
 __all__ = [
     "AdaDelta",
@@ -90,6 +91,7 @@ __all__ = [
     "custom_operator",
     "for_training",
     "forget_operator",
+    "in_batch_parts",
     "in_half",
     "load_machine",
     "load_onnx",
@@ -134,6 +136,7 @@ _PLACES = {
     "compile_source": ("tilescope.engine.session.source_compilation", "compile_source"),
     "concat": ("tilescope.engine.graph", "concat"),
     "for_training": ("tilescope.engine.training", "for_training"),
+    "in_batch_parts": ("tilescope.engine.transform.serialise", "in_batch_parts"),
     "in_half": ("tilescope.engine.transform.half", "in_half"),
     "load_machine": ("tilescope.engine.machine", "load_machine"),
     "load_onnx": ("tilescope.engine.frontend.onnx", "load_onnx"),

@@ -31,6 +31,7 @@ from tilescope.engine.session.compiled_model import CompiledModel, Held
 from tilescope.engine.session.lowered_folder import LoweredFolder
 from tilescope.engine.session.outline import outline
 from tilescope.engine.session.settings import CompileSettings
+from tilescope.engine.session.shared_constants import share_constants
 from tilescope.engine.session.stored_program import (
     keep_program,
     parts_of,
@@ -179,6 +180,7 @@ def _compiled(
         stored = store_layers(model, machine, share.matmul)
         placed = transform(stored, settings.without, [Phase.PLACE])
         lowered = lower(placed, machine, share, partials, memo, fragments)
+        share_constants(lowered.graph, lowered.programs, lowered.part_constants, digests)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
         check_nesting(lowered.programs)

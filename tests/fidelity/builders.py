@@ -11,6 +11,7 @@ from tests.fidelity import (
     halos,
     machines,
     networks,
+    pods,
     products,
     recurrent,
     solvers,
@@ -21,7 +22,7 @@ from tests.fidelity import (
     vision,
 )
 
-__all__ = ["BUILDERS", "NETWORKS"]
+__all__ = ["BUILDERS", "NETWORKS", "PODS"]
 
 BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C1": products.matrix_vector,
@@ -75,4 +76,10 @@ NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F19": training_networks.batch_norm_of_one,
     "F20": training_networks.group_norm_of_one,
     "F21": training_networks.batch_norm_of_two,
+}
+
+#: Training steps on Pods, likewise: `make pods` builds them.
+PODS: Mapping[str, Callable[[], Mapping[str, float]]] = {
+    "C22": pods.resnet_rate,
+    "F25": pods.bert_rate,
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from popart.batch_parts import serialised
 from popart.builder.attribute_effects import warn_of_attributes
 from popart.builder.tensor import array_of
 from popart.data_flow import DataFlow
@@ -117,6 +118,7 @@ class StatedSession:
             placed = in_pipeline(placed, self._options, dataFlow, is_trained=is_trained)
             if is_trained:
                 placed = with_anchors(placed, self._loaded.tensors, self._options, dataFlow)
+            placed = serialised(placed, self._options, is_trained=is_trained)
             self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
                 drawing(placed, 0, self.replicationFactor)
