@@ -11,7 +11,7 @@ from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.torch.emission import Emission
 from tilescope.engine.frontend.torch.places import line_of, module_path, place_of
 from tilescope.engine.frontend.torch.promotion import dtype_name
-from tilescope.engine.frontend.torch.table import rule_of
+from tilescope.engine.frontend.torch.table import reason_of, rule_of
 from tilescope.engine.ir import IrBuilder, Placement, ResultType
 
 __all__ = ["PLACE_KEYS", "GraphImport"]
@@ -95,12 +95,11 @@ class GraphImport:
             if node.op == "call_function" and _is_overload(node.target):
                 target = str(node.target)
                 if rule_of(target) is None and target not in missing:
-                    missing[target] = place_of(node)
+                    reason = reason_of(target) or "is not supported"
+                    missing[target] = f"{target} {reason} ({place_of(node)})"
         if missing:
-            listed = "; ".join(f"{target} ({place})" for target, place in missing.items())
             raise UnsupportedOperators(
-                f"Operators of PyTorch that are not supported: {listed}; the page Operators of"
-                " PyTorch lists those that are"
+                f"{'; '.join(missing.values())}; the page PyTorch operators lists what is supported"
             )
 
     def _placement(self, node: Any, begun: Placement) -> Placement:
