@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine.frontend.torch.containers import register_containers
 from tilescope.engine.frontend.torch.table import is_whole
 
 __all__ = ["captured", "exported", "torch_module"]
@@ -57,6 +58,7 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     """
     torch = torch_module()
     _complete(torch)
+    register_containers()
     with _quietly():
         if isinstance(source, str | Path):
             program = _read(torch, Path(source))
