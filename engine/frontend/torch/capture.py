@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,9 +12,13 @@ from typing import Any
 
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.torch.containers import register_containers
+from tilescope.engine.frontend.torch.markers import define_markers
 from tilescope.engine.frontend.torch.table import is_whole
 
 __all__ = ["captured", "exported", "torch_module"]
+
+#: The variable by which PyTorch never runs code of a file, whatever its callers say.
+_FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def torch_module() -> Any:
@@ -58,6 +63,7 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     """
     torch = torch_module()
     _complete(torch)
+    define_markers()
     register_containers()
     with _quietly():
         if isinstance(source, str | Path):
@@ -132,7 +138,8 @@ def _read(torch: Any, path: Path) -> Any:
     if not path.is_file():
         raise BadInput(f"Model file {path} does not exist")
     try:
-        return torch.export.load(path)
+        with _weights_only():
+            return torch.export.load(path)
     except Exception as error:  # likewise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadModel(f"{path} is not a program of torch.export.save: {reason}") from error
@@ -200,6 +207,20 @@ def _failing_place(module: Any, error: BaseException | None) -> str:
     if not place:
         return ""
     return f" in {f'module {path!r}' if path else 'the module itself'}, {place}"
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Let PyTorch unpickle tensors only: a file that asks for more is refused."""
+    before = os.environ.get(_FORCED)
+    os.environ[_FORCED] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FORCED]
+        else:
+            os.environ[_FORCED] = before
 
 
 @contextmanager
