@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine.frontend.torch.containers import register_containers
+from tilescope.engine.frontend.torch.markers import define_markers
 from tilescope.engine.frontend.torch.table import is_whole
 
 __all__ = ["captured", "exported", "torch_module"]
+
+#: The variable by which PyTorch never runs code of a file, whatever its callers say.
+_FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def torch_module() -> Any:
@@ -55,6 +62,9 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         When the module cannot be exported.
     """
     torch = torch_module()
+    _complete(torch)
+    define_markers()
+    register_containers()
     with _quietly():
         if isinstance(source, str | Path):
             program = _read(torch, Path(source))
@@ -70,6 +80,20 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         with torch.fx.traceback.preserve_node_meta():
             functional = program.run_decompositions({})
             return _taken_apart(torch, functional)
+
+
+@cache
+def _complete(torch: Any) -> None:
+    """Tell PyTorch the shapes of results that its own tables of shapes lack."""
+
+    def losses(log_probs: Any, targets: Any, *_: Any) -> Any:
+        n_steps, n_batch, _ = log_probs.shape
+        longest = targets.shape[-1]
+        alphas = log_probs.new_empty((n_batch, n_steps, 2 * longest + 1))
+        return log_probs.new_empty((n_batch,)), alphas
+
+    torch.library.register_fake("aten::_ctc_loss", losses)
+    torch.library.register_fake("aten::_ctc_loss.Tensor", losses)
 
 
 def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -114,7 +138,8 @@ def _read(torch: Any, path: Path) -> Any:
     if not path.is_file():
         raise BadInput(f"Model file {path} does not exist")
     try:
-        return torch.export.load(path)
+        with _weights_only():
+            return torch.export.load(path)
     except Exception as error:  # likewise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadModel(f"{path} is not a program of torch.export.save: {reason}") from error
@@ -182,6 +207,20 @@ def _failing_place(module: Any, error: BaseException | None) -> str:
     if not place:
         return ""
     return f" in {f'module {path!r}' if path else 'the module itself'}, {place}"
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Let PyTorch unpickle tensors only: a file that asks for more is refused."""
+    before = os.environ.get(_FORCED)
+    os.environ[_FORCED] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FORCED]
+        else:
+            os.environ[_FORCED] = before
 
 
 @contextmanager

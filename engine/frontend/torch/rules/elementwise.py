@@ -326,7 +326,7 @@ def _number_of_two(key: str) -> Rule:
         a, b = _pair(emit, a, b)
         if not emit.dtype.startswith("float"):
             return emit(key, a, b)
-        is_first = emit("Greater" if key == "Max" else "Less", a, b)
+        is_first = emit("GreaterOrEqual" if key == "Max" else "LessOrEqual", a, b)
         return emit("Where", emit("Or", is_first, emit("IsNaN", b)), a, b)
 
     return rule
