@@ -1,0 +1,105 @@
+"""Tensors in nested tuples, lists, dictionaries and types that a program registers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from poptorch.errors import createPoptorchError
+
+__all__ = [
+    "ICustomArgParser",
+    "flatten",
+    "map_tensors",
+    "parser_of",
+    "rebuild",
+    "registerCustomArgParser",
+]
+
+
+class ICustomArgParser(ABC):
+    """Takes the tensors out of values of a type, and makes others of that type."""
+
+    @abstractmethod
+    def yieldTensors(self, struct: Any) -> Iterator[torch.Tensor]:
+        """Return the tensors of a value."""
+
+    @abstractmethod
+    def reconstruct(self, original_structure: Any, tensor_iterator: Iterator[torch.Tensor]) -> Any:
+        """Return a value as another one, with the next tensors."""
+
+
+_parsers: dict[type, ICustomArgParser] = {}
+
+
+def registerCustomArgParser(arg_data_type: type, arg_parser: ICustomArgParser | None) -> None:
+    """Register what takes tensors out of values of a type; None removes it.
+
+    Raises
+    ------
+    Error
+        When it is not an `ICustomArgParser`.
+    """
+    if arg_parser is None:
+        _parsers.pop(arg_data_type, None)
+    elif isinstance(arg_parser, ICustomArgParser):
+        _parsers[arg_data_type] = arg_parser
+    else:
+        raise createPoptorchError("arg_parser must inherit from ICustomArgParser")
+
+
+def parser_of(value: Any) -> ICustomArgParser | None:
+    """Return what takes tensors out of a value; None for types without one."""
+    if type(value) in _parsers:
+        return _parsers[type(value)]
+    return next((parser for kind, parser in _parsers.items() if isinstance(value, kind)), None)
+
+
+def flatten(value: Any, order: Any = None) -> list[torch.Tensor]:
+    """Return the tensors of a nested value.
+
+    Parameters
+    ----------
+    value
+        The value.
+    order
+        A value of the same structure, whose dictionaries have their keys in the wanted order.
+    """
+    return list(_tensors(value, order))
+
+
+def _tensors(value: Any, order: Any) -> Iterator[torch.Tensor]:
+    parser = parser_of(value)
+    if parser is not None:
+        yield from parser.yieldTensors(value)
+    elif isinstance(value, dict):
+        keys = value if order is None else order
+        for key in keys:
+            yield from _tensors(value[key], None if order is None else order[key])
+    elif isinstance(value, (list, tuple)):
+        orders = [None] * len(value) if order is None else order
+        for item, of_item in zip(value, orders, strict=False):
+            yield from _tensors(item, of_item)
+    elif isinstance(value, torch.Tensor):
+        yield value
+
+
+def rebuild(structure: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    """Return a nested value as another one, with the next tensors."""
+    parser = parser_of(structure)
+    if parser is not None:
+        return parser.reconstruct(structure, tensors)
+    if isinstance(structure, dict):
+        return type(structure)({key: rebuild(item, tensors) for key, item in structure.items()})
+    if isinstance(structure, (list, tuple)):
+        items = [rebuild(item, tensors) for item in structure]
+        return type(structure)(*items) if hasattr(structure, "_fields") else type(structure)(items)
+    return next(tensors) if isinstance(structure, torch.Tensor) else structure
+
+
+def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
+    """Return a nested value with a function of its tensors."""
+    return rebuild(value, iter([function(tensor) for tensor in flatten(value)]))
