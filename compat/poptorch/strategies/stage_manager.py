@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from poptorch._logging import logger
 from poptorch.enums import AutoStage
+from poptorch.errors import createPoptorchError
 from poptorch.strategies.stage import Stage
 
 __all__ = [
     "AutomaticStages",
+    "BlockPlaces",
     "ExecutionStrategy",
     "StageManager",
     "StatedStages",
@@ -21,10 +23,10 @@ __all__ = [
     "current_manager",
 ]
 
-#: What a block does when it begins: takes the numbers of its stage, phase and IPU.
-Begin = Callable[[int, int, int], None]
+#: Runs what is computed in its context elsewhere: takes the numbers of an IPU, a stage and a phase.
+Placed = Callable[[int | None, int | None, int | None], AbstractContextManager[None]]
 
-_current: ContextVar[tuple[StageManager, Begin] | None] = ContextVar("stages", default=None)
+_current: ContextVar[BlockPlaces | None] = ContextVar("places", default=None)
 
 
 class StageManager(ABC):
@@ -125,6 +127,46 @@ class AutomaticStages(StageManager):
         return self._block_map[block_id]
 
 
+class BlockPlaces:
+    """The block that a model is in while it is exported.
+
+    Parameters
+    ----------
+    stages
+        Knows the stages of blocks.
+    placed
+        Runs what is computed in its context elsewhere.
+    outside
+        Has the context of the block, which ends with it.
+    """
+
+    def __init__(self, stages: StageManager, placed: Placed, outside: ExitStack) -> None:
+        self.stages, self._placed = stages, placed
+        self._open = outside.enter_context(ExitStack())
+        self._is_open = False
+
+    def begin(self, user_id: str | None, ipu_id: int | None) -> None:
+        """Begin a block; the one before ends."""
+        stage, phase, ipu = self.stages.place(user_id, ipu_id)
+        self._open.close()
+        self._is_open = True
+        numbers = (None if number < 0 else number for number in (ipu, stage, phase))
+        self._open.enter_context(self._placed(*numbers))
+
+    def end(self) -> None:
+        """End the block.
+
+        Raises
+        ------
+        Error
+            When there is none.
+        """
+        if not self._is_open:
+            raise createPoptorchError("No active Block: a block can only end where it began")
+        self._is_open = False
+        self._open.close()
+
+
 def block_map_of(
     stages: list[Stage], describe: Callable[[Stage], str]
 ) -> dict[str, Stage]:
@@ -170,26 +212,28 @@ class ExecutionStrategy:
         return self._block_map[block_id]
 
     @contextmanager
-    def exporting(self, begin: Begin) -> Iterator[None]:
+    def exporting(self, placed: Placed) -> Iterator[None]:
         """Give blocks that begin their stages.
 
         Parameters
         ----------
-        begin
-            What every block calls with its stage, phase and IPU.
+        placed
+            Runs what is computed in its context elsewhere.
         """
         self._stages_manager.reset_names()
-        token = _current.set((self._stages_manager, begin))
-        try:
-            yield
-        finally:
-            _current.reset(token)
+        with ExitStack() as stack:
+            places = BlockPlaces(self._stages_manager, placed, stack)
+            token = _current.set(places)
+            try:
+                yield
+            finally:
+                _current.reset(token)
 
     def backendOptions(self) -> dict[str, Any]:
         """Return how the stages run, as options."""
         return {}
 
 
-def current_manager() -> tuple[StageManager, Begin] | None:
-    """Return what knows the stages of the model that is exported, and what blocks call."""
+def current_manager() -> BlockPlaces | None:
+    """Return the blocks of the model that is exported; None outside of an export."""
     return _current.get()
