@@ -1,0 +1,198 @@
+"""Export of a module by PyTorch, functionalised only."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine.frontend.torch.table import is_whole
+
+__all__ = ["captured", "exported", "torch_module"]
+
+
+def torch_module() -> Any:
+    """Return PyTorch.
+
+    Raises
+    ------
+    BadInput
+        When it is not installed.
+    """
+    try:
+        import torch
+    except ImportError:
+        raise BadInput(
+            "PyTorch is not installed: install tilescope[torch], or torch 2.13 or newer"
+        ) from None
+    return torch
+
+
+def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return a module, an exported program, or the file of one, as a functional program.
+
+    Parameters
+    ----------
+    source
+        A ``torch.nn.Module``, a ``torch.export.ExportedProgram``, or the path of a ``.pt2`` file.
+    args, kwargs
+        What a module is called with; an exported program has these already.
+
+    Returns
+    -------
+    torch.export.ExportedProgram
+        Without operators that write in place, and without those that neither the table has nor
+        PyTorch takes apart.
+
+    Raises
+    ------
+    BadInput
+        When PyTorch is missing, or the file does not exist.
+    BadModel
+        When the module cannot be exported.
+    """
+    torch = torch_module()
+    with _quietly():
+        if isinstance(source, str | Path):
+            program = _read(torch, Path(source))
+        elif isinstance(source, torch.export.ExportedProgram):
+            program = source
+        elif isinstance(source, torch.nn.Module):
+            program = exported(source, args, kwargs)
+        else:
+            raise BadInput(
+                f"Expected a torch.nn.Module, an ExportedProgram or the path of a .pt2 file, got"
+                f" {type(source).__name__}"
+            )
+        with torch.fx.traceback.preserve_node_meta():
+            functional = program.run_decompositions({})
+            return _taken_apart(torch, functional)
+
+
+def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the program of a module, in the form for training or inference that it is in.
+
+    Parameters
+    ----------
+    module
+        A ``torch.nn.Module``; it stays as it is.
+    args, kwargs
+        What it is called with.
+
+    Raises
+    ------
+    BadModel
+        When a parameter is on another device, or PyTorch cannot export the module.
+    """
+    torch = torch_module()
+    _check_devices(module)
+    before = {name: parameter.grad for name, parameter in module.named_parameters()}
+    try:
+        with torch.fx.traceback.preserve_node_meta():
+            return torch.export.export(module, tuple(args), dict(kwargs), strict=False)
+    except Exception as error:  # PyTorch's errors have no common base
+        raise BadModel(_sentence(module, error)) from error
+    finally:
+        for name, parameter in module.named_parameters():
+            parameter.grad = before[name]
+
+
+def _check_devices(module: Any) -> None:
+    named = [*module.named_parameters(), *module.named_buffers()]
+    for name, tensor in named:
+        if tensor.device.type != "cpu":
+            raise BadModel(
+                f"{name!r} is on device {str(tensor.device)!r}: call .cpu() on the module, or"
+                " .to_empty(device='cpu') where it is on 'meta'"
+            )
+
+
+def _read(torch: Any, path: Path) -> Any:
+    if not path.is_file():
+        raise BadInput(f"Model file {path} does not exist")
+    try:
+        return torch.export.load(path)
+    except Exception as error:  # likewise
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BadModel(f"{path} is not a program of torch.export.save: {reason}") from error
+
+
+def _taken_apart(torch: Any, program: Any) -> Any:
+    """Return a program in which PyTorch has taken apart what the table does not have."""
+    decompositions: Mapping[Any, Any] | None = None
+    for _ in range(4):  # what operators are taken apart into may be taken apart, too
+        missing = {
+            node.target
+            for graph in _graphs(torch, program.graph_module)
+            for node in graph.nodes
+            if isinstance(node.target, torch._ops.OpOverload) and not is_whole(str(node.target))
+        }
+        if decompositions is None and missing:
+            decompositions = _decompositions(torch)
+        known = (
+            {target: decompositions[target] for target in missing if target in decompositions}
+            if decompositions
+            else {}
+        )
+        if not known:
+            return program
+        program = program.run_decompositions(known)
+    return program
+
+
+def _decompositions(torch: Any) -> Mapping[Any, Any]:
+    from torch._decomp import decomposition_table
+
+    return {**decomposition_table, **torch.export.default_decompositions()}
+
+
+def _graphs(torch: Any, module: Any) -> Iterator[Any]:
+    """Yield the graphs of a program: its own, and those of its conditions and loops."""
+    for inner in module.modules():
+        if isinstance(inner, torch.fx.GraphModule):
+            yield inner.graph
+
+
+def _sentence(module: Any, error: Exception) -> str:
+    """Return what PyTorch says of an export that fails, with the module and line that it is at."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    reason = lines[0] if lines else type(error).__name__
+    where = _failing_place(module, error)
+    if "data-dependent" in str(error) or "GuardOnDataDependent" in type(error).__name__:
+        return (
+            f"The module has control flow or shapes that data decide{where}: use torch.where,"
+            f" torch.cond or sizes that are known ({reason})"
+        )
+    return f"PyTorch cannot export the module{where}: {reason}"
+
+
+def _failing_place(module: Any, error: BaseException | None) -> str:
+    """Return the module, file and line in which an exception was raised, outside of PyTorch."""
+    import torch
+
+    inside = str(Path(torch.__file__).parent)
+    ours = str(Path(__file__).parent)
+    paths = {id(part): name for name, part in module.named_modules()}
+    traceback, place, path = error.__traceback__ if error else None, "", ""
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        part = traceback.tb_frame.f_locals.get("self")
+        if id(part) in paths:
+            path = paths[id(part)]
+        if not code.co_filename.startswith((inside, ours, "<")):
+            place = f"{Path(code.co_filename).name}, line {traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    if not place:
+        return ""
+    return f" in {f'module {path!r}' if path else 'the module itself'}, {place}"
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Leave out what PyTorch warns of its own parts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
