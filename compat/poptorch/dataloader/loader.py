@@ -127,7 +127,9 @@ class DataLoader(torch.utils.data.DataLoader):
             batch_sampler=batch_sampler,
             num_workers=num_workers,
             drop_last=False if self._is_sampled else drop_last,
-            persistent_workers=num_workers > 0 if persistent_workers is None else persistent_workers,
+            persistent_workers=num_workers > 0
+            if persistent_workers is None
+            else persistent_workers,
             **kwargs,
         )
         if is_async:

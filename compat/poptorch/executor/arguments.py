@@ -173,9 +173,7 @@ class ArgumentBinder:
                 f"Too many arguments provided: expected {names} ({len(names)}) but got {n_given}"
             )
             for name in kwargs:
-                assert name in names, (
-                    f"{name} is not a valid parameter. Allowed values are {names}"
-                )
+                assert name in names, f"{name} is not a valid parameter. Allowed values are {names}"
         bound = self._bound(args, kwargs)
         if any(not tensor.is_contiguous() for tensor in bound.tensors()):
             if not self._has_warned:

@@ -105,7 +105,9 @@ def kind_of(optimizer: torch.optim.Optimizer) -> _Kind:
     )
     numbers = {**_OF_ADAM, "max_weight_norm": "most_norm"}
     constants = {**_ZERO_DECAY, "max_weight_norm": 65500.0}
-    return _Kind("LAMB" if corrects else "LAMB_NO_BIAS", training.Lamb, numbers, constants, _of_adam)
+    return _Kind(
+        "LAMB" if corrects else "LAMB_NO_BIAS", training.Lamb, numbers, constants, _of_adam
+    )
 
 
 def _of_sgd(optimizer: Any) -> dict[str, Any]:
@@ -155,9 +157,7 @@ def check_optimizer(optimizer: Any, checks: AttributeChecks) -> None:
     checks.close()
 
 
-def engine_optimizer(
-    optimizer: Any, names: Mapping[int, str], options: Options
-) -> Descent:
+def engine_optimizer(optimizer: Any, names: Mapping[int, str], options: Options) -> Descent:
     """Return what computes in the engine as an optimizer does.
 
     Parameters
@@ -225,7 +225,9 @@ def _numbers(
     if group.get("amsgrad"):
         raise ValueError("Only non-amsgrad Adam/AdamW optimizers are supported.")
     if group.get("maximize"):
-        raise createPoptorchError("Optimizers with maximize=True are not supported: negate the loss")
+        raise createPoptorchError(
+            "Optimizers with maximize=True are not supported: negate the loss"
+        )
     variable = getattr(optimizer, "variable_attrs", None)
     numbers: dict[str, Any] = {}
     constants: list[str] = []

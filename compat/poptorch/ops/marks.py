@@ -164,14 +164,10 @@ def serializedMatMul(
     """
     for value, kind in ((mode, MatMulSerializationMode), (factor, int), (keep_precision, bool)):
         assert isinstance(value, kind), f"{value!r} is not a {kind.__name__}"
-    return markers.serialized_matmul(
-        lhs, rhs, mode.value, factor, keeps_precision=keep_precision
-    )
+    return markers.serialized_matmul(lhs, rhs, mode.value, factor, keeps_precision=keep_precision)
 
 
-def set_available_memory(
-    tensor: torch.Tensor, available_memory_proportion: float
-) -> torch.Tensor:
+def set_available_memory(tensor: torch.Tensor, available_memory_proportion: float) -> torch.Tensor:
     """Return a tensor, whose operation may take a share of the memory while it runs.
 
     Parameters

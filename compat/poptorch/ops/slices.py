@@ -86,8 +86,7 @@ def dynamic_update(
     _check_integer(size, "Size")
     if input.dim() != src.dim():
         raise createPoptorchError(
-            "input and src tensors must have same dimensionality."
-            f" ({input.dim()}) vs ({src.dim()})"
+            f"input and src tensors must have same dimensionality. ({input.dim()}) vs ({src.dim()})"
         )
     if input.dtype != src.dtype:
         raise createPoptorchError(

@@ -70,7 +70,9 @@ class LAMB(Optimizer, torch.optim.Optimizer):
         given = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         numbers = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01}
         numbers["max_weight_norm"] = 65500.0
-        stated = {key: default if given[key] is None else given[key] for key, default in numbers.items()}
+        stated = {
+            key: default if given[key] is None else given[key] for key, default in numbers.items()
+        }
         Optimizer.__init__(self)
         torch.optim.Optimizer.__init__(self, params, stated)
         self._set_up(

@@ -14,9 +14,7 @@ class DistributedOptions(OptionsDict):
     """Which of how many processes this is: ``Options.Distributed``."""
 
     def __init__(self) -> None:
-        super().__init__(
-            num_distributed_processes=1, distributed_process_id=0, ipuof_configs={}
-        )
+        super().__init__(num_distributed_processes=1, distributed_process_id=0, ipuof_configs={})
         self.setEnvVarNames("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 
     def disable(self) -> Self:

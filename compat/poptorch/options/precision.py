@@ -74,7 +74,9 @@ class PrecisionOptions(OptionsDict):
             When it is neither ``torch.float`` nor ``torch.half``.
         """
         if dtype not in _PARTIALS:
-            raise ValueError("parameter to setPartialsType should be either torch.float or torch.half")
+            raise ValueError(
+                "parameter to setPartialsType should be either torch.float or torch.half"
+            )
         self._popart_options.set("partialsTypeMatMuls", _PARTIALS[dtype])
         self._popart_options.set("convolutionOptions", {"partialsType": _PARTIALS[dtype]})
         return self

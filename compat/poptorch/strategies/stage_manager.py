@@ -167,9 +167,7 @@ class BlockPlaces:
         self._open.close()
 
 
-def block_map_of(
-    stages: list[Stage], describe: Callable[[Stage], str]
-) -> dict[str, Stage]:
+def block_map_of(stages: list[Stage], describe: Callable[[Stage], str]) -> dict[str, Stage]:
     """Return the stages of blocks by their names.
 
     Parameters
