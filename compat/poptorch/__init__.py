@@ -9,7 +9,7 @@ try:
 except ImportError:
     raise ImportError("poptorch needs PyTorch 2.13 or newer: install tilescope[torch]") from None
 
-from poptorch import optim, ops, options, poptorch_core, profiling, testing
+from poptorch import ops, optim, options, poptorch_core, profiling, testing
 from poptorch._logging import setLogLevel
 from poptorch.dataloader import AsynchronousDataAccessor, DataLoader
 from poptorch.enums import (
@@ -142,8 +142,8 @@ __all__ = [
     "load",
     "nearest",
     "nop",
-    "optim",
     "ops",
+    "optim",
     "options",
     "poptorch_core",
     "profiling",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import tempfile
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
@@ -147,10 +148,8 @@ class _Buffers:
 def _end(process: BaseProcess, commands: Connection) -> None:
     """End a process; kill it if it does not."""
     if process.is_alive():
-        try:
+        with suppress(OSError):  # it ended meanwhile
             commands.send(STOP)
-        except (BrokenPipeError, OSError):
-            pass
     process.join(_PATIENCE_S)
     if process.is_alive():
         process.terminate()

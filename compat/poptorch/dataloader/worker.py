@@ -57,11 +57,11 @@ class Loading:
     wait_s: float = field(default=_WAIT_S)
 
 
-class _Stopped(Exception):  # noqa: N818 # not an error
+class _Stopped(Exception):  # not an error
     """The reader wants the process to end."""
 
 
-class _Restarted(Exception):  # noqa: N818 # not an error
+class _Restarted(Exception):  # not an error
     """The reader wants the data from their start."""
 
 

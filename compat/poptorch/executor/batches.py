@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,6 +140,6 @@ def joined(values: Array, mode: int, period: int) -> Array:
     return chosen.reshape(n_values * own[0], *own[1:])
 
 
-def by_name(rounds: list[Mapping[str, Array]]) -> dict[str, Array]:
+def by_name(rounds: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Return arrays of several runs as one by name, with a dimension of runs in front."""
     return {name: np.stack([run[name] for run in rounds]) for name in rounds[0]}

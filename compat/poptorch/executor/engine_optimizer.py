@@ -6,7 +6,7 @@ import glob
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Number
+from numbers import Real
 from typing import Any
 
 import torch
@@ -235,12 +235,12 @@ def _numbers(
     def add(name: str, key: str, value: Any) -> None:
         assert value is not None, f"Mandatory attribute {name} not found in optimizer group"
         value = value.item() if isinstance(value, torch.Tensor) else value
-        assert isinstance(value, Number), f"Expected a number for {name} but got {value} instead"
-        numbers[key] = float(value)  # type: ignore[arg-type]
+        assert isinstance(value, Real), f"Expected a number for {name} but got {value} instead"
+        numbers[key] = number = float(value)
         if variable is not None:
             is_constant = variable.isConstant(name)
         else:
-            is_constant = name in _ALWAYS_CONSTANT or value == kind.constants.get(name)
+            is_constant = name in _ALWAYS_CONSTANT or number == kind.constants.get(name)
         if is_constant:
             constants.append(key)
 

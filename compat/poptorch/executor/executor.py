@@ -263,8 +263,7 @@ class PoplarExecutor:
             raise createPoptorchError(
                 "Please set showCompilationProgressBar option to obtain compilation time."
             )
-        time: timedelta = self._options._progress_bar.compilation_time
-        return time
+        return self._options._progress_bar.compilation_time or timedelta()
 
     def destroy(self) -> None:
         """End the program; its weights are on the host then."""

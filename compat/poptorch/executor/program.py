@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import glob
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import glob
-import sys
 
 import numpy as np
 import torch
@@ -171,12 +170,12 @@ def _placed(model: Model, strategy: object) -> tuple[Model, int]:
     stages = sorted(
         {op.placement.stage for op in model.operations if op.placement.stage is not None}
     )
-    numbers = {stage: number for number, stage in enumerate(stages)}
+    numbers: dict[int | None, int] = {stage: number for number, stage in enumerate(stages)}
     is_sharded = isinstance(strategy, ShardedExecution)
 
     def of(operation: Operation) -> Operation:
         place = operation.placement
-        stage = None if n_ipus == 1 or is_sharded else numbers.get(place.stage, place.stage)
+        stage = None if n_ipus == 1 or is_sharded else numbers.get(place.stage)
         ipu = None if n_ipus == 1 else place.ipu
         return replace(operation, placement=replace(place, ipu=ipu, stage=stage))
 

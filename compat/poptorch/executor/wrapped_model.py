@@ -47,7 +47,7 @@ def _pickled(value: Any) -> tuple[Any, ...]:
 
 def _registered(wrapper: type) -> type:
     _wrappers.add(wrapper)
-    copyreg.pickle(wrapper, _pickled)  # type: ignore[arg-type]
+    copyreg.pickle(wrapper, _pickled)
     return wrapper
 
 
@@ -90,12 +90,12 @@ def wrap(model: torch.nn.Module, refresh: _Refresh, destroy: Callable[[], None])
     model.__class__ = _model_class(type(model), bring, destroyed)
 
 
-def _tensor_class(base: type, bring: Callable[[], bool]) -> type:
+def _tensor_class(base: Any, bring: Callable[[], bool]) -> type:
     def look(self: Any, name: str) -> Any:
         bring()
         return base.__getattribute__(self, name)
 
-    def call(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def call(_: type, func: Any, __: Any, args: Any = (), kwargs: Any = None) -> Any:
         bring()
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
@@ -104,16 +104,16 @@ def _tensor_class(base: type, bring: Callable[[], bool]) -> type:
     return _registered(type(f"Poptorch{base.__name__}", (base,), members))
 
 
-def _model_class(base: type, bring: Callable[[], bool], destroyed: Any) -> type:
+def _model_class(base: Any, bring: Callable[[], bool], destroyed: Any) -> type:
     def look(self: Any, name: str) -> Any:
         if name in ("_buffers", "_parameters", "forward"):
             bring()
         return base.__getattribute__(self, name)
 
-    def refresh(self: Any) -> bool:
+    def refresh(_: Any) -> bool:
         return bring()
 
-    def destroy(self: Any) -> None:
+    def destroy(_: Any) -> None:
         function = destroyed()
         if function is not None:
             function()
@@ -122,7 +122,7 @@ def _model_class(base: type, bring: Callable[[], bool], destroyed: Any) -> type:
         self: Any, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> Any:
         bring()
-        stated = base.state_dict(  # type: ignore[attr-defined]
+        stated = base.state_dict(
             self, *args, destination=destination, prefix=prefix, keep_vars=keep_vars
         )
         copies: dict[int, Any] = {}

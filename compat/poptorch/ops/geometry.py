@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -47,7 +48,7 @@ def fps(
         raise createPoptorchError(
             f"`random_start` must be of bool type. {type(random_start)} is not supported."
         )
-    clouds = zip(ptr, ptr[1:], strict=False)
+    clouds = pairwise(ptr)
     return torch.cat([_far_apart(src, *cloud, ratio, random_start) for cloud in clouds])
 
 

@@ -25,7 +25,9 @@ class Adam(Optimizer, torch.optim.Adam):
 
     Parameters
     ----------
-    params, lr, betas, eps, weight_decay, amsgrad, foreach, maximize, capturable, differentiable, fused
+    params, lr, betas, eps, weight_decay, amsgrad, foreach
+        As for PyTorch's.
+    maximize, capturable, differentiable, fused
         As for PyTorch's.
     loss_scaling
         What the loss is multiplied by.
@@ -73,7 +75,9 @@ class AdamW(Optimizer, torch.optim.AdamW):
 
     Parameters
     ----------
-    params, lr, betas, eps, weight_decay, amsgrad, maximize, foreach, capturable, differentiable, fused
+    params, lr, betas, eps, weight_decay, amsgrad, maximize
+        As for PyTorch's.
+    foreach, capturable, differentiable, fused
         As for PyTorch's.
     loss_scaling
         What the loss is multiplied by.

@@ -84,7 +84,7 @@ class Optimizer:
 
     def get_state_dict(self) -> dict[str, Any]:
         """Return the states that the host knows."""
-        return {**self._state_dict, **torch.optim.Optimizer.state_dict(self)}  # type: ignore[arg-type]
+        return {**self._state_dict, **torch.optim.Optimizer.state_dict(self)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Set the states; a model brings them to the device before it runs.
@@ -95,7 +95,7 @@ class Optimizer:
             When they are empty, or not those of a device.
         """
         self.set_state_dict(state)
-        torch.optim.Optimizer.load_state_dict(self, dict(state))  # type: ignore[arg-type]
+        torch.optim.Optimizer.load_state_dict(self, dict(state))
 
     def set_state_dict(self, state: Mapping[str, Any]) -> None:
         """Set the states that the device keeps.
@@ -123,5 +123,5 @@ class Optimizer:
 
 
 def parent_arguments(given: Mapping[str, Any], own: tuple[str, ...]) -> dict[str, Any]:
-    """Return the arguments that PyTorch's optimizer takes: those that are given, and not our own."""
+    """Return the arguments that are given, without those that PyTorch does not have."""
     return {k: v for k, v in given.items() if v is not None and k not in own}

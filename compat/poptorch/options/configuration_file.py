@@ -54,7 +54,7 @@ def _make(node: ast.expr, names: dict[str, Any], file: str, number: int) -> Any:
         case ast.Call(func=function, args=arguments, keywords=named):
             called = _make(function, names, file, number)
             values = [_make(argument, names, file, number) for argument in arguments]
-            return called(*values, **{k.arg: _make(k.value, names, file, number) for k in named})
+            return called(*values, **_named(named, names, file, number))
         case ast.Attribute(value=value, attr=name) if not name.startswith("__"):
             return getattr(_make(value, names, file, number), name)
         case ast.Name(id=name) if name in names:
@@ -66,3 +66,10 @@ def _make(node: ast.expr, names: dict[str, Any], file: str, number: int) -> Any:
             f"Line {number} of {file} has {ast.unparse(node)!r}: write a call of a method of"
             " poptorch.Options with literals and names of poptorch"
         ) from None
+
+
+def _named(
+    arguments: list[ast.keyword], names: dict[str, Any], file: str, number: int
+) -> dict[str, Any]:
+    """Return the values of arguments by name."""
+    return {arg.arg or "": _make(arg.value, names, file, number) for arg in arguments}

@@ -93,6 +93,7 @@ class OptionsDict:
         return self.update({})
 
     def __call__(self, option: str) -> Any:
+        """Return the value of an option."""
         return getattr(self, option)
 
     def __setattr__(self, option: str, value: Any) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import os
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import torch
@@ -334,7 +333,7 @@ class Options(OptionsDict):
         """
         _checked(output_mode, OutputMode)
         if output_mode == OutputMode.EveryN:
-            assert output_return_period and output_return_period > 0, (
+            assert (output_return_period or 0) > 0, (
                 "EveryN anchor must have output_return_period set to valid positive integer"
             )
         elif output_return_period:
@@ -404,7 +403,8 @@ class Options(OptionsDict):
         """
         assert not self.defaultOutputMode(), "An output mode must be picked before serialisation"
         values = {**self._execution_strategy.backendOptions(), **self._popart.options}
-        for group in (super(), self._training, self._distributed, self._tensor_locations):
+        values = super().update(values)
+        for group in (self._training, self._distributed, self._tensor_locations):
             values = group.update(values)
         if self._show_compilation_progress_bar:
             values["compilation_progress_bar_fn"] = self._progress_bar
