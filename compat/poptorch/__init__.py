@@ -9,8 +9,9 @@ try:
 except ImportError:
     raise ImportError("poptorch needs PyTorch 2.13 or newer: install tilescope[torch]") from None
 
+from poptorch import _impl as _impl
 from poptorch import ops, optim, options, poptorch_core, profiling, testing
-from poptorch._logging import setLogLevel
+from poptorch._logging import logger, setLogLevel
 from poptorch.dataloader import AsynchronousDataAccessor, DataLoader
 from poptorch.enums import (
     AutoStage,
@@ -140,6 +141,7 @@ __all__ = [
     "ipu_print_tensor",
     "isRunningOnIpu",
     "load",
+    "logger",
     "nearest",
     "nop",
     "ops",

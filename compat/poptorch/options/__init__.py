@@ -1,6 +1,7 @@
 """Options, by group: `options` has them all, `dictionary` is their base."""
 
 from poptorch.errors import ConfigFileError
+from poptorch.options.distributed import DistributedOptions as _DistributedOptions
 from poptorch.options.options import Options
 from poptorch.options.tensor_locations import TensorLocationSettings
 from poptorch.strategies import (
@@ -22,4 +23,5 @@ __all__ = [
     "ShardedExecution",
     "Stage",
     "TensorLocationSettings",
+    "_DistributedOptions",
 ]

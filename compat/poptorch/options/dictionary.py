@@ -98,6 +98,9 @@ class OptionsDict:
 
     def __setattr__(self, option: str, value: Any) -> None:
         self.checkIsFrozen(option)
+        if option == "__class__":
+            object.__setattr__(self, option, value)
+            return
         if not option.startswith("_"):
             self.set(**{option: value})
             return

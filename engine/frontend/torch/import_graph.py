@@ -184,8 +184,8 @@ class GraphImport:
         return given
 
     def size_of(self, size: Any) -> Any:
-        """Return the number that a symbolic size is."""
-        if isinstance(size, int | float):
+        """Return the number that a symbolic size is; anything else as it is."""
+        if not hasattr(size, "node"):
             return size
         number = size.node.expr.subs(self.sizes)
         return int(number) if number.is_integer else float(number)
