@@ -82,6 +82,7 @@ from poptorch.options import (
     Stage,
     TensorLocationSettings,
 )
+from poptorch.printing import module_repr, print  # PopTorch's name
 from poptorch.running import isRunningOnIpu
 from poptorch.trees import ICustomArgParser, registerCustomArgParser
 from poptorch.version import __version__
@@ -142,12 +143,14 @@ __all__ = [
     "isRunningOnIpu",
     "load",
     "logger",
+    "module_repr",
     "nearest",
     "nop",
     "ops",
     "optim",
     "options",
     "poptorch_core",
+    "print",
     "profiling",
     "recomputationCheckpoint",
     "registerCustomArgParser",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from poptorch.errors import createPoptorchError
 
@@ -43,12 +46,32 @@ def registerCustomArgParser(arg_data_type: type, arg_parser: ICustomArgParser | 
     Error
         When it is not an `ICustomArgParser`.
     """
-    if arg_parser is None:
-        _parsers.pop(arg_data_type, None)
-    elif isinstance(arg_parser, ICustomArgParser):
-        _parsers[arg_data_type] = arg_parser
-    else:
+    if arg_parser is not None and not isinstance(arg_parser, ICustomArgParser):
         raise createPoptorchError("arg_parser must inherit from ICustomArgParser")
+    if _parsers.pop(arg_data_type, None) is not None:
+        pytree._deregister_pytree_node(arg_data_type)
+    if arg_parser is not None:
+        _parsers[arg_data_type] = arg_parser
+        taken_apart, together = partial(_taken_apart, arg_parser), partial(_together, arg_parser)
+        pytree.register_pytree_node(arg_data_type, taken_apart, together)
+
+
+@dataclass(frozen=True)
+class _Original:
+    """A value whose tensors were taken out; those of one type are alike."""
+
+    kind: type
+    value: Any = field(compare=False)
+
+
+def _taken_apart(parser: ICustomArgParser, value: Any) -> tuple[list[torch.Tensor], _Original]:
+    """Return the tensors of a value, as exports of PyTorch ask for them."""
+    return [*parser.yieldTensors(value)], _Original(type(value), value)
+
+
+def _together(parser: ICustomArgParser, tensors: Iterable[Any], original: _Original) -> Any:
+    """Return a value with other tensors."""
+    return parser.reconstruct(original.value, iter(tensors))
 
 
 def parser_of(value: Any) -> ICustomArgParser | None:

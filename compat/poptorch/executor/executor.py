@@ -29,6 +29,7 @@ from poptorch.executor.timing import CallTimes, latency
 from poptorch.executor.wrapped_model import unwrap, unwrapped, wrap
 from poptorch.options import Options, PipelinedExecution, ShardedExecution
 from poptorch.options.validation import check_options
+from poptorch.printing import module_repr
 from poptorch.profiling import Channel
 from poptorch.trees import flatten
 from poptorch.version import __version__
@@ -155,7 +156,7 @@ class PoplarExecutor:
         return value
 
     def __repr__(self) -> str:
-        return repr(self._user_model)
+        return module_repr(self._user_model)
 
     def isCompiled(self) -> bool:
         """Whether there is a program."""

@@ -39,10 +39,13 @@ def machine_of(options: Options, n_ipus: int) -> Machine:
     Raises
     ------
     Error
-        When there are not as many, or their number is not a power of two.
+        When there are not as many, or, but on an IPU Model, their number is not a power of two.
     """
+    asks_for_model = options.exists("use_model") and options.use_model
+    is_small = _is_set("POPTORCH_SMALL_IPU_MODEL") and not _is_set("POPTORCH_IPU_MODEL")
+    is_model = bool(asks_for_model or is_small or _is_set("POPTORCH_IPU_MODEL"))
     if n_ipus & (n_ipus - 1):
-        if not options.auto_round_num_ipus:
+        if not options.auto_round_num_ipus and not is_model:
             raise createPoptorchError(
                 f"The model uses {n_ipus} IPUs; the number of IPUs must be a power of two: call"
                 " options.autoRoundNumIPUs() to reserve the next one"
@@ -57,12 +60,7 @@ def machine_of(options: Options, n_ipus: int) -> Machine:
     if version not in _MACHINES:
         known = ", ".join(map(str, _MACHINES))
         raise createPoptorchError(f"Unknown ipu_version {version}: expected one of {known}")
-    asks_for_model = options.exists("use_model") and options.use_model
-    is_small = _is_set("POPTORCH_SMALL_IPU_MODEL") and not _is_set("POPTORCH_IPU_MODEL")
-    is_model = asks_for_model or is_small or _is_set("POPTORCH_IPU_MODEL")
-    return _machine(
-        _MACHINES[version], n_ipus, options.replication_factor, bool(is_model), is_small
-    )
+    return _machine(_MACHINES[version], n_ipus, options.replication_factor, is_model, is_small)
 
 
 @cache

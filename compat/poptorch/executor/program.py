@@ -21,11 +21,11 @@ from poptorch.executor.batches import BatchPlan, by_name
 from poptorch.executor.machine import engine_options_of, machine_of
 from poptorch.options import Options
 from poptorch.running import running_on_ipu
-from poptorch.strategies import PipelinedExecution, ShardedExecution
+from poptorch.strategies import OUTSIDE, PipelinedExecution, ShardedExecution
 from poptorch.strategies.phased import PhasedExecution
 from tilescope.engine.compiler.cache.programs import ProgramFolder
 from tilescope.engine.frontend.torch import TorchProgram, load_torch, markers
-from tilescope.engine.ir import Model, Operation, Recomputation
+from tilescope.engine.ir import Model, Operation, Placement, Recomputation
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.session.capacity import REPORTED
 from tilescope.engine.session.compilation import compile_with
@@ -115,7 +115,9 @@ def exported(
     with ExitStack() as stack:
         stack.enter_context(engine_errors())
         stack.enter_context(running_on_ipu())
-        stack.enter_context(strategy.exporting(markers.placed))
+        places = stack.enter_context(strategy.exporting(markers.placed))
+        hook = module.register_forward_hook(lambda *_: places.close(), always_call=True)
+        stack.callback(hook.remove)
         interface = load_torch(
             module,
             tuple(arguments.args),
@@ -164,12 +166,27 @@ def _with_anchors(model: Model, options: Options) -> Model:
 
 
 def _placed(model: Model, strategy: object) -> tuple[Model, int]:
-    """Return a model whose stages follow each other from 0, and the number of its IPUs."""
-    ipus = {op.placement.ipu for op in model.operations} - {None}
+    """Return a model whose stages follow each other from 0, and the number of its IPUs.
+
+    What comes before the first block is in the first stage, on the first IPU.
+
+    Raises
+    ------
+    Error
+        When something follows a block that has ended.
+    """
+    outside = next((op for op in model.operations if op.placement.phase == OUTSIDE), None)
+    if outside is not None:
+        raise createPoptorchError(
+            f"No active Block: {outside} follows a block that has ended; put it into a block"
+        )
+    first = next((n for n, op in enumerate(model.operations) if op.placement.is_stated), 0)
+    start = Placement(0, 0)
+    before = [replace(op, placement=start) for op in model.operations[:first]]
+    operations = (*before, *model.operations[first:])
+    ipus = {op.placement.ipu for op in operations} - {None}
     n_ipus = 1 + max((ipu for ipu in ipus if ipu is not None), default=0)
-    stages = sorted(
-        {op.placement.stage for op in model.operations if op.placement.stage is not None}
-    )
+    stages = sorted({op.placement.stage for op in operations if op.placement.stage is not None})
     numbers: dict[int | None, int] = {stage: number for number, stage in enumerate(stages)}
     is_sharded = isinstance(strategy, ShardedExecution)
 
@@ -177,9 +194,9 @@ def _placed(model: Model, strategy: object) -> tuple[Model, int]:
         place = operation.placement
         stage = None if n_ipus == 1 or is_sharded else numbers.get(place.stage)
         ipu = None if n_ipus == 1 else place.ipu
-        return replace(operation, placement=replace(place, ipu=ipu, stage=stage))
+        return replace(operation, placement=Placement(ipu, stage))
 
-    return replace(model, operations=tuple(map(of, model.operations))), n_ipus
+    return replace(model, operations=tuple(map(of, operations))), n_ipus
 
 
 def _check_depth(model: Model, plan: BatchPlan, *, is_training: bool) -> None:
@@ -193,13 +210,19 @@ def _check_depth(model: Model, plan: BatchPlan, *, is_training: bool) -> None:
     stages = {op.placement.stage for op in model.operations} - {None}
     n_stages = max(1, len(stages))
     needed = 2 * n_stages - 1 if is_training else n_stages
-    depth = plan.n_rounds if plan.n_rounds > 1 else plan.n_iterations
-    if depth < needed:
-        what = "gradient accumulation" if is_training else "device iterations"
-        raise createPoptorchError(
-            f"For pipelining, depth ({depth}) must equal at least the number of pipeline stages"
-            f" ({needed}): raise {what}"
-        )
+    depth = plan.n_rounds if is_training else plan.n_iterations
+    if depth >= needed:
+        return
+    option = "Training.gradientAccumulation" if is_training else "deviceIterations"
+    more = (
+        f" Please note that a model with {n_stages} pipeline stages in PopTorch will have an"
+        f" additional {n_stages - 1} stages when training."
+    )
+    raise createPoptorchError(
+        f"poptorch.Options().{option} must be greater than or equal to the number of pipeline"
+        f" stages ({needed}) when using poptorch.PipelinedExecution."
+        + (more if is_training else "")
+    )
 
 
 def _loss_of(interface: TorchProgram) -> str:

@@ -157,9 +157,14 @@ def unwrap(model: torch.nn.Module) -> None:
 
 @contextmanager
 def unwrapped(model: torch.nn.Module) -> Iterator[None]:
-    """Give a module, its parameters and buffers the classes that they had, meanwhile."""
+    """Give a module, its parameters and buffers the classes that they had, meanwhile.
+
+    The weights that an executor trains on the device are on the host then.
+    """
     parts = [(part, type(part)) for part in _parts(model)]
-    for part, _ in parts:
+    for part, kind in parts:
+        if kind in _wrappers:
+            _ = part.__dict__  # looked at
         _plain(part)
     try:
         yield

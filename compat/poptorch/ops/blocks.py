@@ -97,13 +97,21 @@ def BeginBlock(layer_to_call: Any, user_id: str | None = None, ipu_id: int | Non
         return layer_to_call
     if not callable(layer_to_call):
         raise createPoptorchError("module is not an instance of torch.nn.Module or function.")
+    return _BegunFunction(layer_to_call, begin)
 
-    @functools.wraps(layer_to_call)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        begin()
-        return layer_to_call(*args, **kwargs)
 
-    return call
+class _BegunFunction(torch.nn.Module):
+    """A function whose calls begin a block."""
+
+    def __init__(self, function: Callable[..., Any], begin: _Begin) -> None:
+        super().__init__()
+        self._layer_to_call, self._begin = function, begin
+        self._user_id, self._ipu_id = begin._user_id, begin._ipu_id
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Begin the block, and return what the function returns."""
+        self._begin()
+        return self._layer_to_call(*args, **kwargs)
 
 
 def removeBlocks(module: torch.nn.Module) -> None:

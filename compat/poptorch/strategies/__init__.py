@@ -6,9 +6,15 @@ What a block is, is in `poptorch.ops`; how a stage reaches the graph, in the exe
 from poptorch.strategies.phased import ParallelPhasedExecution, Phase, SerialPhasedExecution
 from poptorch.strategies.pipelined import PipelinedExecution, ShardedExecution
 from poptorch.strategies.stage import Stage
-from poptorch.strategies.stage_manager import ExecutionStrategy, StageManager, current_manager
+from poptorch.strategies.stage_manager import (
+    OUTSIDE,
+    ExecutionStrategy,
+    StageManager,
+    current_manager,
+)
 
 __all__ = [
+    "OUTSIDE",
     "ExecutionStrategy",
     "ParallelPhasedExecution",
     "Phase",

@@ -10,10 +10,10 @@ from typing import Any
 
 from poptorch._logging import logger
 from poptorch.enums import AutoStage
-from poptorch.errors import createPoptorchError
 from poptorch.strategies.stage import Stage
 
 __all__ = [
+    "OUTSIDE",
     "AutomaticStages",
     "BlockPlaces",
     "ExecutionStrategy",
@@ -25,6 +25,9 @@ __all__ = [
 
 #: Runs what is computed in its context elsewhere: takes the numbers of an IPU, a stage and a phase.
 Placed = Callable[[int | None, int | None, int | None], AbstractContextManager[None]]
+
+#: Phase of what follows a block that has ended.
+OUTSIDE = -1
 
 _current: ContextVar[BlockPlaces | None] = ContextVar("places", default=None)
 
@@ -136,34 +139,26 @@ class BlockPlaces:
         Knows the stages of blocks.
     placed
         Runs what is computed in its context elsewhere.
-    outside
-        Has the context of the block, which ends with it.
     """
 
-    def __init__(self, stages: StageManager, placed: Placed, outside: ExitStack) -> None:
+    def __init__(self, stages: StageManager, placed: Placed) -> None:
         self.stages, self._placed = stages, placed
-        self._open = outside.enter_context(ExitStack())
-        self._is_open = False
+        self._open = ExitStack()
 
     def begin(self, user_id: str | None, ipu_id: int | None) -> None:
         """Begin a block; the one before ends."""
         stage, phase, ipu = self.stages.place(user_id, ipu_id)
-        self._open.close()
-        self._is_open = True
+        self.close()
         numbers = (None if number < 0 else number for number in (ipu, stage, phase))
         self._open.enter_context(self._placed(*numbers))
 
     def end(self) -> None:
-        """End the block.
+        """End the block; what follows is in none."""
+        self.close()
+        self._open.enter_context(self._placed(None, None, OUTSIDE))
 
-        Raises
-        ------
-        Error
-            When there is none.
-        """
-        if not self._is_open:
-            raise createPoptorchError("No active Block: a block can only end where it began")
-        self._is_open = False
+    def close(self) -> None:
+        """Forget the block: the module has returned."""
         self._open.close()
 
 
@@ -210,7 +205,7 @@ class ExecutionStrategy:
         return self._block_map[block_id]
 
     @contextmanager
-    def exporting(self, placed: Placed) -> Iterator[None]:
+    def exporting(self, placed: Placed) -> Iterator[BlockPlaces]:
         """Give blocks that begin their stages.
 
         Parameters
@@ -219,13 +214,13 @@ class ExecutionStrategy:
             Runs what is computed in its context elsewhere.
         """
         self._stages_manager.reset_names()
-        with ExitStack() as stack:
-            places = BlockPlaces(self._stages_manager, placed, stack)
-            token = _current.set(places)
-            try:
-                yield
-            finally:
-                _current.reset(token)
+        places = BlockPlaces(self._stages_manager, placed)
+        token = _current.set(places)
+        try:
+            yield places
+        finally:
+            places.close()
+            _current.reset(token)
 
     def backendOptions(self) -> dict[str, Any]:
         """Return how the stages run, as options."""
