@@ -20,6 +20,7 @@ __all__ = [
     "parser_of",
     "rebuild",
     "registerCustomArgParser",
+    "register_containers",
 ]
 
 
@@ -72,6 +73,34 @@ def _taken_apart(parser: ICustomArgParser, value: Any) -> tuple[list[torch.Tenso
 def _together(parser: ICustomArgParser, tensors: Iterable[Any], original: _Original) -> Any:
     """Return a value with other tensors."""
     return parser.reconstruct(original.value, iter(tensors))
+
+
+def register_containers(value: Any) -> None:
+    """Let exports of PyTorch take apart the containers of a program's own types in a value.
+
+    Parameters
+    ----------
+    value
+        Nested; what it has of subclasses of dict, list and tuple is registered.
+    """
+    if not isinstance(value, (dict, list, tuple)):
+        return
+    kind = type(value)
+    if kind not in pytree.SUPPORTED_NODES and not hasattr(value, "_fields"):
+        pytree.register_pytree_node(kind, _items_of, _container_of)
+    for item in value.values() if isinstance(value, dict) else value:
+        register_containers(item)
+
+
+def _items_of(value: Any) -> tuple[list[Any], tuple[type, Any]]:
+    if isinstance(value, dict):
+        return [*value.values()], (type(value), tuple(value))
+    return [*value], (type(value), None)
+
+
+def _container_of(items: Iterable[Any], form: tuple[type, Any]) -> Any:
+    kind, keys = form
+    return kind(items) if keys is None else kind(zip(keys, items, strict=True))
 
 
 def parser_of(value: Any) -> ICustomArgParser | None:

@@ -23,6 +23,7 @@ from poptorch.options import Options
 from poptorch.running import running_on_ipu
 from poptorch.strategies import OUTSIDE, PipelinedExecution, ShardedExecution
 from poptorch.strategies.phased import PhasedExecution
+from poptorch.trees import register_containers
 from tilescope.engine.compiler.cache.programs import ProgramFolder
 from tilescope.engine.frontend.torch import TorchProgram, load_torch, markers
 from tilescope.engine.ir import Model, Operation, Placement, Recomputation
@@ -118,6 +119,7 @@ def exported(
         places = stack.enter_context(strategy.exporting(markers.placed))
         hook = module.register_forward_hook(lambda *_: places.close(), always_call=True)
         stack.callback(hook.remove)
+        register_containers((arguments.args, arguments.kwargs))
         interface = load_torch(
             module,
             tuple(arguments.args),
