@@ -131,7 +131,7 @@ def _taken_apart(torch: Any, program: Any) -> Any:
             if isinstance(node.target, torch._ops.OpOverload) and not is_whole(str(node.target))
         }
         if decompositions is None and missing:
-            decompositions = _decompositions(torch)
+            decompositions = torch.export.default_decompositions()
         known = (
             {target: decompositions[target] for target in missing if target in decompositions}
             if decompositions
@@ -141,12 +141,6 @@ def _taken_apart(torch: Any, program: Any) -> Any:
             return program
         program = program.run_decompositions(known)
     return program
-
-
-def _decompositions(torch: Any) -> Mapping[Any, Any]:
-    from torch._decomp import decomposition_table
-
-    return {**decomposition_table, **torch.export.default_decompositions()}
 
 
 def _graphs(torch: Any, module: Any) -> Iterator[Any]:

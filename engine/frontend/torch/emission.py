@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,22 @@ from tilescope.engine.ir import Constant, IrBuilder, Node, Region, ResultType, V
 from tilescope.engine.ir.standard import attributes_of, version_of
 from tilescope.engine.operators import operator
 
-__all__ = ["Emission", "Rule", "Rules"]
+__all__ = ["Emission", "Graphs", "Rule", "Rules"]
 
 #: Takes the emission and the operands as the schema of the operator has them.
 Rule = Callable[..., Any]
 #: Rules by the name of their operator, with or without the overload.
 Rules = dict[str, Rule]
+
+
+class Graphs(Protocol):
+    """Imports graphs inside a program into a builder."""
+
+    def inlined(self, builder: IrBuilder, module: Any, operands: Sequence[Any]) -> Sequence[Any]:
+        """Add the nodes of a graph and return its results."""
+
+    def inside(self, builder: IrBuilder) -> Graphs:
+        """Return what imports into another builder."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +50,10 @@ class Emission:
         Shapes and types of its results, as PyTorch has them.
     line
         File and line that the node is from; None where PyTorch does not say.
-    region_of
-        Imports a graph inside the program as a region, from the types of its inputs.
+    facts
+        What rules note of the model as a whole, by subject.
+    graphs
+        Imports the graphs inside the program.
     """
 
     builder: IrBuilder
@@ -50,8 +62,8 @@ class Emission:
     place: str
     types: tuple[ResultType, ...] = ()
     line: tuple[str, int] | None = None
-    region_of: Callable[..., Region] | None = None
     facts: dict[str, Any] = field(default_factory=dict)
+    graphs: Graphs | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -178,6 +190,47 @@ class Emission:
     def scaled(self, x: Value, factor: float) -> Value:
         """Return a value times a number."""
         return x if factor == 1 else self("Mul", x, self.constant(factor, x.dtype))
+
+    def inlined(self, module: Any, operands: Sequence[Any]) -> Sequence[Any]:
+        """Add the nodes of a graph inside the program and return its results."""
+        assert self.graphs is not None, "graphs are in programs"
+        return self.graphs.inlined(self.builder, module, operands)
+
+    def region(  # a graph and what surrounds it
+        self,
+        name: str,
+        module: Any,
+        types: Sequence[ResultType],
+        operands: Sequence[Any],
+        *,
+        skipped: int = 0,
+        wrap: Callable[[Emission, Sequence[Any]], Sequence[Value]] | None = None,
+    ) -> Region:
+        """Return a graph inside the program as a region.
+
+        Parameters
+        ----------
+        name
+            Of the region.
+        module
+            The graph.
+        types
+            Of the inputs of the region, which the graph takes first.
+        operands
+            Values from outside that it takes after them.
+        skipped
+            Number of inputs of the region that the graph does not take.
+        wrap
+            Makes the results of the region from those of the graph.
+        """
+        inside = self.builder.inside(f"{self.name}/{name}")
+        inside.placement = self.builder.placement
+        graphs = None if self.graphs is None else self.graphs.inside(inside)
+        emit = replace(self, builder=inside, graphs=graphs)
+        inputs = [Value(f"{self.name}/{name}/{i}", *item) for i, item in enumerate(types)]
+        results = emit.inlined(module, [*inputs[skipped:], *operands])
+        outputs = results if wrap is None else wrap(emit, results)
+        return inside.region(inputs, list(outputs))
 
     def refuse(self, reason: str) -> NoReturn:
         """Refuse the node.

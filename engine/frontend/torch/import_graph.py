@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
@@ -12,7 +12,7 @@ from tilescope.engine.frontend.torch.emission import Emission
 from tilescope.engine.frontend.torch.places import line_of, module_path, place_of
 from tilescope.engine.frontend.torch.promotion import dtype_name
 from tilescope.engine.frontend.torch.table import rule_of
-from tilescope.engine.ir import IrBuilder, Placement, Region, ResultType, Value
+from tilescope.engine.ir import IrBuilder, Placement, ResultType
 
 __all__ = ["PLACE_KEYS", "GraphImport"]
 
@@ -132,8 +132,8 @@ class GraphImport:
             place=place_of(node),
             types=self._types(node),
             line=line_of(node),
-            region_of=self._region,
             facts=self.facts,
+            graphs=self,
         )
         if _is_region(node.target):
             rule, bound = rule_of(f"higher_order.{node.target}"), (args, kwargs)
@@ -203,25 +203,26 @@ class GraphImport:
             if hasattr(one, "shape")
         )
 
-    def _region(
-        self,
-        name: str,
-        module: Any,
-        inputs: Sequence[Value],
-        *,
-        captured: Sequence[Any] = (),
-        wrap: Callable[..., Any] | None = None,
-    ) -> Region:
-        """Return a graph inside the program as a region."""
-        inside = self.builder.inside(name)
-        inside.placement = self.builder.placement
-        placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
-        values = dict(zip(placeholders, [*inputs, *captured], strict=True))
-        graph = type(self)(inside, module, values, self.sizes, self.facts, self._names)
-        outputs = graph.add_nodes()
-        if wrap is not None:
-            outputs = wrap(inside, outputs)
-        return inside.region(inputs, list(outputs))
+    def inlined(self, builder: IrBuilder, module: Any, operands: Sequence[Any]) -> Sequence[Any]:
+        """Add the nodes of a graph inside the program and return its results.
+
+        Parameters
+        ----------
+        builder
+            Where they go.
+        module
+            The graph.
+        operands
+            What its placeholders stand for.
+        """
+        names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+        values = dict(zip(names, operands, strict=True))
+        graph = type(self)(builder, module, values, self.sizes, self.facts, self._names)
+        return graph.add_nodes()
+
+    def inside(self, builder: IrBuilder) -> GraphImport:
+        """Return what imports into another builder, in a region of this one."""
+        return type(self)(builder, self.module, {}, self.sizes, self.facts, self._names)
 
 
 def _is_overload(target: Any) -> bool:

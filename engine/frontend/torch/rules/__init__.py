@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from tilescope.engine.frontend.torch.rules import (
     activation,
+    attention,
+    control,
+    creation,
     elementwise,
+    indexing,
     loss,
     markers,
     movement,
     norm,
     product,
+    random_numbers,
+    recurrent,
+    reduction,
+    resampling,
     window,
 )
 
 __all__ = ["FAMILIES"]
 
 #: A new family is entered here.
-FAMILIES = (activation, elementwise, loss, markers, movement, norm, product, window)
+FAMILIES = (
+    activation,
+    attention,
+    control,
+    creation,
+    elementwise,
+    indexing,
+    loss,
+    markers,
+    movement,
+    norm,
+    product,
+    random_numbers,
+    recurrent,
+    reduction,
+    resampling,
+    window,
+)

@@ -314,6 +314,24 @@ def _xlogy(emit: Emission, a: Any, b: Any) -> Value:
     return emit("Mul", a, emit("Log", safe))
 
 
+def _hypot(emit: Emission, a: Value, b: Value) -> Value:
+    a, b = _pair(emit, a, b)
+    return emit("Sqrt", emit("Add", emit("Mul", a, a), emit("Mul", b, b)))
+
+
+def _number_of_two(key: str) -> Rule:
+    """Return the rule of a maximum or minimum that prefers a number to none."""
+
+    def rule(emit: Emission, a: Value, b: Value) -> Value:
+        a, b = _pair(emit, a, b)
+        if not emit.dtype.startswith("float"):
+            return emit(key, a, b)
+        first = emit("Where", emit("IsNaN", a), b, a)
+        return emit(key, first, emit("Where", emit("IsNaN", b), a, b))
+
+    return rule
+
+
 def _logaddexp(emit: Emission, a: Value, b: Value) -> Value:
     a, b = _pair(emit, a, b)
     apart = emit("Neg", emit("Abs", emit("Sub", a, b)))
@@ -381,6 +399,9 @@ RULES: Rules = {
     "aten.floor_divide": _floor_divide,
     "aten.fmod": _fmod,
     "aten.frac": _frac,
+    "aten.fmax": _number_of_two("Max"),
+    "aten.fmin": _number_of_two("Min"),
+    "aten.hypot": _hypot,
     "aten.ge": _compare("GreaterOrEqual"),
     "aten.gt": _compare("Greater"),
     "aten.isfinite": _isfinite,
