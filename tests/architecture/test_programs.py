@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "analyser",
     "compat/popart",
+    "compat/poptorch",
     "compat/pva",
     "engine",
     "examples",

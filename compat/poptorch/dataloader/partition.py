@@ -67,5 +67,5 @@ class Partition:
         return self._length
 
     def __getitem__(self, index: int) -> Any:
-        position: Any = index + self._offset
-        return self._dataset[position if self._shuffled is None else self._shuffled[position]]
+        position = index + self._offset
+        return self._dataset[position if self._shuffled is None else int(self._shuffled[position])]

@@ -229,7 +229,7 @@ class PoplarExecutor:
             run_hooks("after")
         if shows:
             options._progress_bar(100, 100)
-        self._closing = weakref.finalize(self, self._program.close)
+        self._closing = weakref.finalize(self, _close, self._program, self._scratch)
         if options.connection_type != ConnectionType.Never.value:
             self._attach()
 
@@ -693,6 +693,13 @@ class PoplarExecutor:
     def getLatency(self) -> tuple[float, float, float]:
         """Return the shortest, longest and mean time of a batch, in seconds."""
         return latency(self._times.read(), "input", "output_complete")
+
+
+def _close(program: DeviceProgram, scratch: tempfile.TemporaryDirectory[str] | None) -> None:
+    """Seal the report of a program, and remove the parts of its file."""
+    program.close()
+    if scratch is not None:
+        scratch.cleanup()
 
 
 class _Weight:
