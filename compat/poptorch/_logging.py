@@ -56,7 +56,7 @@ def setLogLevel(level: str | int) -> None:
     Raises
     ------
     ValueError
-        When there is no such level.
+        When the level is unknown.
     """
     if isinstance(level, int):
         names = [name for name, (number, _) in _LEVELS.items() if number == level]
@@ -77,7 +77,7 @@ def setPopartLogLevel(level: str) -> None:
     Raises
     ------
     ValueError
-        When there is no such level.
+        When the level is unknown.
     """
     if not isinstance(level, str) or level not in _LEVELS:
         raise ValueError("Level must be one of " + ", ".join(_LEVELS))

@@ -7,6 +7,7 @@ import pickle
 import tempfile
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext, ForkServerContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -46,14 +47,11 @@ class _Reader:
     ----------
     loading
         What it loads.
-    method
+    context
         How the process starts.
     """
 
-    def __init__(self, loading: Loading, method: str) -> None:
-        context = multiprocessing.get_context(method)
-        if method == "forkserver":
-            context.set_forkserver_preload(_PRELOADED)
+    def __init__(self, loading: Loading, context: BaseContext) -> None:
         received, data = context.Pipe(duplex=False)
         taken, self._commands = context.Pipe(duplex=False)
         self._data_buffers = _Buffers(loading.slots)
@@ -213,10 +211,12 @@ class AsynchronousDataAccessor:
         is_size = rebatched_size is None or rebatched_size > 1
         assert is_size, "rebatched_size must be None or greater than 1"
         self._dataset, self.rebatched_size = dataset, rebatched_size
-        method = _METHODS[sharing_strategy]
+        context = multiprocessing.get_context(_METHODS[sharing_strategy])
+        if isinstance(context, ForkServerContext):
+            context.set_forkserver_preload(_PRELOADED)
         loading = Loading(
             dataset,
-            Slots(multiprocessing.get_context(method), buffer_size),
+            Slots(context, buffer_size),
             load_indefinitely,
             early_preload,
             rebatched_size,
@@ -224,12 +224,12 @@ class AsynchronousDataAccessor:
             max(miss_sleep_time_in_ms / 1000, 0.001),
         )
         if sharing_strategy is not SharingStrategy.FileSystem:
-            self._worker = _Reader(loading, method)
+            self._worker = _Reader(loading, context)
             return
         with tempfile.TemporaryDirectory(prefix="poptorch-data-") as folder:
             loading.dataset = Path(folder) / "dataset.pkl"
             loading.dataset.write_bytes(pickle.dumps(dataset))
-            self._worker = _Reader(loading, method)
+            self._worker = _Reader(loading, context)
 
     def terminate(self) -> None:
         """End the process."""

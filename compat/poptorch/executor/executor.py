@@ -582,7 +582,7 @@ class PoplarExecutor:
         Raises
         ------
         Error
-            When nothing is compiled, or the program is there already.
+            When nothing is compiled, or the program is on the device.
         AssertionError
             When the model is offline.
         """

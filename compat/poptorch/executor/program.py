@@ -153,7 +153,7 @@ def _with_anchors(model: Model, options: Options) -> Model:
     Raises
     ------
     Error
-        When there is no tensor of a name.
+        When no tensor has such a name.
     """
     known, outputs = _values_by_name(model), [*model.outputs]
     for long_name, *_ in options.anchored_tensors.values():

@@ -33,7 +33,7 @@ class VariableAttributes:
         Raises
         ------
         AssertionError
-            When there is no such number.
+            When the number is unknown.
         """
         self._check(attr)
         self._variable.discard(attr)
@@ -44,7 +44,7 @@ class VariableAttributes:
         Raises
         ------
         AssertionError
-            When there is no such number.
+            When the number is unknown.
         """
         self._check(attr)
         self._variable.add(attr)

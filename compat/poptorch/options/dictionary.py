@@ -28,7 +28,7 @@ class OptionsDict:
         Raises
         ------
         AssertionError
-            When there is no such option, or the value has another type.
+            When the option is unknown, or the value has another type.
         AttributeError
             When the options are frozen.
         """

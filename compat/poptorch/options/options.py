@@ -86,7 +86,7 @@ class Options(OptionsDict):
         Raises
         ------
         AttributeError
-            When there is no such method.
+            When the method is unknown.
         """
         for name, value in json.loads(string).items():
             method: Any = self
