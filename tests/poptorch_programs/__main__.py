@@ -53,7 +53,12 @@ PROGRAMS = (
     Program("poptorch", "docs/user_guide/trainingModel.py"),
     Program("poptorch", "docs/user_guide/device_iterations.py"),
     Program("poptorch", "docs/user_guide/poptorch_training_simple.py"),
-    Program("tutorials", "pytorch/basics/walkthrough.py", r"(?s).*Eval accuracy: ([\d.]+)%", 85.0),
+    Program(
+        "tutorials",
+        "tutorials/pytorch/basics/walkthrough.py",
+        r"(?s).*Eval accuracy: ([\d.]+)%",
+        85.0,
+    ),
 )
 
 

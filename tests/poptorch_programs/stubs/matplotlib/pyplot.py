@@ -23,5 +23,5 @@ def subplots(*_: Any, **__: Any) -> tuple[_Nothing, _Nothing]:
     return _Nothing(), _Nothing()
 
 
-def __getattr__(name: str) -> _Nothing:
+def __getattr__(_: str) -> _Nothing:
     return _Nothing()
