@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeGuard
 
 __all__ = ["render"]
 
@@ -91,9 +92,14 @@ def _entries(path: Path, kind: str) -> Iterator[tuple[str, str]]:
             elif kind == "enumerations" and isinstance(node, ast.ClassDef):
                 members = ", ".join(f"`{m}`" for m in _members(node))
                 yield node.name, f"{_line(node)}: {members}"
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in public:
-                if kind == "functions" or (kind == "classes" and isinstance(node, ast.ClassDef)):
-                    yield node.name, _line(node)
+            elif _is_of(kind, node) and node.name in public:
+                yield node.name, _line(node)
+
+
+def _is_of(kind: str, node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
+    if kind == "functions":
+        return isinstance(node, ast.FunctionDef | ast.ClassDef)
+    return kind == "classes" and isinstance(node, ast.ClassDef)
 
 
 def _listed(file: Path) -> set[str]:
@@ -106,8 +112,9 @@ def _listed(file: Path) -> set[str]:
 def _methods(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
     seen = set()
     for method in node.body:
-        is_public = isinstance(method, ast.FunctionDef) and not method.name.startswith("_")
-        if is_public and method.name not in seen and ast.get_docstring(method):
+        if not isinstance(method, ast.FunctionDef) or method.name.startswith("_"):
+            continue
+        if method.name not in seen and ast.get_docstring(method):
             seen.add(method.name)
             yield method.name, _line(method)
 

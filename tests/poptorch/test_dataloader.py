@@ -86,7 +86,7 @@ def test_a_process_loads_the_same_batches_in_every_epoch(method: str) -> None:
     assert not multiprocessing.active_children()
 
 
-FORK = {"sharing_strategy": poptorch.SharingStrategy.Fork}
+FORK: dict[str, Any] = {"sharing_strategy": poptorch.SharingStrategy.Fork}
 
 
 @pytest.mark.parametrize("repeats", [True, False])
