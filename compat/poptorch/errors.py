@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeGuard
 
 from tilescope.engine.errors import EngineError, OutOfTileMemory
 
@@ -83,7 +85,7 @@ def createPoptorchError(msg: str) -> Error:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Raise the errors of the engine as PopTorch's.
+    """Raise the errors of the engine as PopTorch's, and those of a module's code as they are.
 
     Raises
     ------
@@ -96,4 +98,16 @@ def engine_errors() -> Iterator[None]:
         text = f"Out of memory: Cannot fit all variable data onto one or more tiles. {error}"
         raise error_of("popart_exception", text) from error
     except EngineError as error:
+        if _is_of_program(error.__cause__):
+            raise error.__cause__ from None
         raise error_of("popart_exception", str(error)) from error
+
+
+def _is_of_program(error: BaseException | None) -> TypeGuard[Exception]:
+    """Return whether an exception was raised by a module's own code, or by what it calls here."""
+    trace = None if error is None else error.__traceback__
+    file = ""
+    while trace is not None:
+        file, trace = trace.tb_frame.f_code.co_filename, trace.tb_next
+    parts = Path(file).parts
+    return bool(file) and "torch" not in parts and not file.startswith("<")

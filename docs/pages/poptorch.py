@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeGuard
 
 __all__ = ["render"]
 
@@ -87,19 +86,20 @@ def _entries(path: Path, kind: str) -> Iterator[tuple[str, str]]:
         tree = ast.parse(file.read_text(encoding="utf-8"))
         public = _listed(path / "__init__.py") if path.is_dir() else _listed(file)
         for node in tree.body:
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                continue
             if isinstance(node, ast.ClassDef) and node.name == kind:
                 yield from _methods(node)
-            elif kind == "enumerations" and isinstance(node, ast.ClassDef):
+            elif isinstance(node, ast.ClassDef) and kind == "enumerations":
                 members = ", ".join(f"`{m}`" for m in _members(node))
                 yield node.name, f"{_line(node)}: {members}"
-            elif _is_of(kind, node) and node.name in public:
+            elif node.name in public and _is_of(kind, node):
                 yield node.name, _line(node)
 
 
-def _is_of(kind: str, node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
-    if kind == "functions":
-        return isinstance(node, ast.FunctionDef | ast.ClassDef)
-    return kind == "classes" and isinstance(node, ast.ClassDef)
+def _is_of(kind: str, node: ast.FunctionDef | ast.ClassDef) -> bool:
+    """Return whether a definition is one that a section has."""
+    return kind == "functions" or (kind == "classes" and isinstance(node, ast.ClassDef))
 
 
 def _listed(file: Path) -> set[str]:

@@ -641,8 +641,10 @@ class PoplarExecutor:
         assert self._program is not None, "Model must be compiled before calling getTensorNames"
         gradients: list[str] = []
         if self._training:
-            gradients = [f"Gradient___{n}" for n in self._program.graph.interface.parameters]
-        return [*self._program.graph.names, *gradients]
+            weights = self._program.graph.interface.parameters
+            gradients = [f"{kind}___{n}" for kind in ("Gradient", "UpdatedVar") for n in weights]
+        held = [value.name for value in self._program.compiled.held if value.is_setting]
+        return [*self._program.graph.names, *gradients, *held]
 
     def getAnchoredTensor(self, short_name: str) -> torch.Tensor:
         """Return the values of an anchored tensor in the last call.

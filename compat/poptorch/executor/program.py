@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from poptorch.enums import ReductionType
+from poptorch._logging import logger
+from poptorch.enums import OutputMode, ReductionType
 from poptorch.errors import createPoptorchError, engine_errors
 from poptorch.executor.arguments import Arguments
 from poptorch.executor.batches import BatchPlan, by_name
@@ -45,6 +46,12 @@ __all__ = ["DeviceProgram", "exported"]
 Array = NDArray[Any]
 
 _GRADIENT = "Gradient___"
+
+#: Before the name of a weight: what a step leaves.
+_UPDATED = "UpdatedVar___"
+
+#: Name of the scale of the loss that the device has chosen before a step, and where it is held.
+_SCALE, _HELD_SCALE = "finalLossScale", "lossScaling"
 
 #: Kinds of recomputation by PopART's numbers.
 _RECOMPUTATIONS = ("none", "standard", "norm", "pipeline", "all")
@@ -112,7 +119,7 @@ def exported(
             f"{type(strategy).__name__} is not supported: phases need memory off the chip; use"
             " PipelinedExecution or ShardedExecution"
         )
-    frozen = {name for name, _ in module.named_parameters()} - set(trained)
+    frozen = {name for name, p in module.named_parameters() if p.requires_grad} - set(trained)
     with ExitStack() as stack:
         stack.enter_context(engine_errors())
         stack.enter_context(running_on_ipu())
@@ -133,6 +140,10 @@ def exported(
     loss = _loss_of(interface) if is_training else ""
     plan = BatchPlan.of(options)
     is_pipeline = type(strategy) is PipelinedExecution and n_ipus > 1
+    logger.debug("enablePipelining set to value %d", is_pipeline)
+    for name, _, mode, period in options.anchored_tensors.values():
+        kind = OutputMode(mode).name
+        logger.debug("Anchor %s %s/%d", name, "Sum" if kind == "Sum" else kind.upper(), period)
     is_one_run = is_pipeline and plan.n_rounds == 1
     if is_pipeline:
         model = pipelined(model, plan.n_iterations if is_one_run else 1)
@@ -157,7 +168,9 @@ def _with_anchors(model: Model, options: Options) -> Model:
     """
     known, outputs = _values_by_name(model), [*model.outputs]
     for long_name, *_ in options.anchored_tensors.values():
-        of = long_name.removeprefix(_GRADIENT)
+        if long_name == _SCALE:
+            continue
+        of = long_name.removeprefix(_GRADIENT).removeprefix(_UPDATED)
         if of not in known:
             raise createPoptorchError(
                 f"Anchor tensor `{long_name}' not found: getTensorNames() lists all tensors"
@@ -322,6 +335,11 @@ class DeviceProgram:
     ) -> None:
         self.graph, self.plan = graph, BatchPlan.of(options)
         self._popart = options._Popart.options
+        self._watched = [
+            name
+            for name, *_ in options.anchored_tensors.values()
+            if name == _SCALE or name.startswith(_UPDATED)
+        ]
         self.cycles = 0
         with engine_errors():
             seed = options.random_seed if options.exists("random_seed") else 0
@@ -404,7 +422,9 @@ class DeviceProgram:
             for number in range(n_runs):
                 taken = {name: self._squeezed(array[number]) for name, array in cut.items()}
                 given = {} if model.data is not None else taken
-                runs.append(self.compiled.run(self.engine, given, label))
+                before = self._held_before()
+                runs.append({**self.compiled.run(self.engine, given, label), **before})
+                runs[-1] |= self._held_after()
                 if self._popart.get("instrumentWithHardwareCycleCounter"):
                     cycles = cycles + self.engine.n_cycles()
         self.cycles = int(cycles.max())
@@ -414,7 +434,32 @@ class DeviceProgram:
                 name: np.zeros((*front, *value.shape), value.dtype) for name, value in model.outputs
             }
         joined = by_name(runs)
-        return {name: joined[name].reshape(*front, *value.shape) for name, value in model.outputs}
+        outputs = {
+            name: joined[name].reshape(*front, *value.shape) for name, value in model.outputs
+        }
+        for name in self._watched:  # of a run, the same for its micro-batches and replicas
+            own = joined[name].shape[1:]
+            array = joined[name].reshape(n_runs, 1, 1, *own)
+            outputs[name] = np.broadcast_to(array, (*shape, *own)).reshape(*front, *own)
+        return outputs
+
+    def _held_before(self) -> dict[str, Array]:
+        """Return what a step begins with, where it is anchored."""
+        if _SCALE not in self._watched:
+            return {}
+        return {_SCALE: self.held().get(_HELD_SCALE, np.ones((), np.float32))}
+
+    def _held_after(self) -> dict[str, Array]:
+        """Return what a step leaves, where it is anchored."""
+        names = [name for name in self._watched if name != _SCALE]
+        if not names:
+            return {}
+        held, weights = self.held(), self.graph.interface.parameters
+        return {
+            name: held[weights.get(of, of)]
+            for name in names
+            for of in [name.removeprefix(_UPDATED)]
+        }
 
     def _squeezed(self, array: Array) -> Array:
         """Return an array of a run without the dimensions of one round or one replica."""
