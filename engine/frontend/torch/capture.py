@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tilescope.engine.errors import BadInput, BadModel
+from tilescope.engine.frontend.torch.containers import register_containers
 from tilescope.engine.frontend.torch.table import is_whole
 
 __all__ = ["captured", "exported", "torch_module"]
@@ -55,6 +57,8 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         When the module cannot be exported.
     """
     torch = torch_module()
+    _complete(torch)
+    register_containers()
     with _quietly():
         if isinstance(source, str | Path):
             program = _read(torch, Path(source))
@@ -70,6 +74,20 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
         with torch.fx.traceback.preserve_node_meta():
             functional = program.run_decompositions({})
             return _taken_apart(torch, functional)
+
+
+@cache
+def _complete(torch: Any) -> None:
+    """Tell PyTorch the shapes of results that its own tables of shapes lack."""
+
+    def losses(log_probs: Any, targets: Any, *_: Any) -> Any:
+        n_steps, n_batch, _ = log_probs.shape
+        longest = targets.shape[-1]
+        alphas = log_probs.new_empty((n_batch, n_steps, 2 * longest + 1))
+        return log_probs.new_empty((n_batch,)), alphas
+
+    torch.library.register_fake("aten::_ctc_loss", losses)
+    torch.library.register_fake("aten::_ctc_loss.Tensor", losses)
 
 
 def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

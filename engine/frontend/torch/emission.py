@@ -67,8 +67,17 @@ class Emission:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the first result."""
-        return self.types[0][0]
+        """Shape of the first result.
+
+        Raises
+        ------
+        UnsupportedOperators
+            When data decide it.
+        """
+        shape = self.types[0][0]
+        if None in shape:
+            self.refuse("has a shape that data decide")
+        return shape
 
     @property
     def dtype(self) -> str:

@@ -11,8 +11,8 @@ from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.torch.emission import Emission
 from tilescope.engine.frontend.torch.places import line_of, module_path, place_of
 from tilescope.engine.frontend.torch.promotion import dtype_name
-from tilescope.engine.frontend.torch.table import rule_of
-from tilescope.engine.ir import IrBuilder, Placement, ResultType
+from tilescope.engine.frontend.torch.table import reason_of, rule_of
+from tilescope.engine.ir import IrBuilder, Placement, ResultType, Value
 
 __all__ = ["PLACE_KEYS", "GraphImport"]
 
@@ -47,7 +47,7 @@ class GraphImport:
         builder: IrBuilder,
         module: Any,
         values: Mapping[str, Any],
-        sizes: Mapping[Any, int],
+        sizes: dict[Any, int],
         facts: dict[str, Any],
         names: dict[str, int] | None = None,
     ) -> None:
@@ -84,7 +84,8 @@ class GraphImport:
                     self.builder.placement,
                     self._placement(node, begun),
                 )
-                self.values[node.name] = self._called(node)
+                self.values[node.name] = result = self._called(node)
+                self._note_sizes(node, result)
                 self.builder.placement = outside
         return results
 
@@ -95,12 +96,11 @@ class GraphImport:
             if node.op == "call_function" and _is_overload(node.target):
                 target = str(node.target)
                 if rule_of(target) is None and target not in missing:
-                    missing[target] = place_of(node)
+                    reason = reason_of(target) or "is not supported"
+                    missing[target] = f"{target} {reason} ({place_of(node)})"
         if missing:
-            listed = "; ".join(f"{target} ({place})" for target, place in missing.items())
             raise UnsupportedOperators(
-                f"Operators of PyTorch that are not supported: {listed}; the page Operators of"
-                " PyTorch lists those that are"
+                f"{'; '.join(missing.values())}; the page PyTorch operators lists what is supported"
             )
 
     def _placement(self, node: Any, begun: Placement) -> Placement:
@@ -184,11 +184,26 @@ class GraphImport:
         return given
 
     def size_of(self, size: Any) -> Any:
-        """Return the number that a symbolic size is; anything else as it is."""
-        if not hasattr(size, "node"):
+        """Return the number that a symbolic size is; None where it is of a value not seen yet."""
+        if isinstance(size, int | float):
             return size
         number = size.node.expr.subs(self.sizes)
+        if number.free_symbols:
+            return None
         return int(number) if number.is_integer else float(number)
+
+    def _note_sizes(self, node: Any, result: Any) -> None:
+        """Note the sizes of a result that PyTorch left to data, and that turned out to be known."""
+        held = node.meta.get("val")
+        pairs = (
+            zip(held, result, strict=False) if isinstance(held, tuple | list) else [(held, result)]
+        )
+        for meta, value in pairs:
+            if not isinstance(value, Value) or not hasattr(meta, "shape"):
+                continue
+            for size, number in zip(meta.shape, value.shape, strict=False):
+                if not isinstance(size, int) and size.node.expr.is_symbol:
+                    self.sizes.setdefault(size.node.expr, number)
 
     def _types(self, node: Any) -> tuple[ResultType, ...]:
         """Return shapes and types of a node's results."""

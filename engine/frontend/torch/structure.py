@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tilescope.engine.frontend.torch.containers import NAMES
+
 __all__ = ["LeafNames", "leaf_names"]
 
 _OUTPUT = "output"
@@ -60,6 +62,8 @@ def _keys(spec: Any) -> list[Any]:
     """Return what tells the parts of a container apart: keys, names of fields, or numbers."""
     n_parts: int = spec.num_children
     context: Any = spec.context
+    if isinstance(context, dict) and NAMES in context:
+        return list(context[NAMES])
     fields: Any = getattr(context, "_fields", None) or getattr(spec.type, "_fields", None)
     for keys in (fields, context):
         if not isinstance(keys, list | tuple):

@@ -57,5 +57,5 @@ class Case:
 
 def case(name: str, function: Callable[..., Any], *args: Any, **options: Any) -> Case:
     """Return a case; a name without a domain is ``aten``'s."""
-    full = name if "." in name.split(" ", maxsplit=1)[0] else f"aten.{name}"
+    full = name if "." in name.partition(" ")[0] else f"aten.{name}"
     return Case(full, function, args, **options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from tests.torch.frontend.cases import case, drawn, integers
-from torch.nn import functional as F
+from torch.nn import functional
 
 _X, _Y = drawn(3, 5), drawn(3, 5, seed=1)
 _SMALL, _POSITIVE = drawn(3, 5, low=-0.9, high=0.9), drawn(3, 5, low=0.2, high=3)
@@ -51,32 +51,32 @@ _FLAT = {"ceil": _X * 3, "floor": _X * 3, "round": _HALVES, "sgn": _X, "sign": _
 _TESTS = ("isnan", "isinf", "isfinite")
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _ACTIVATIONS = {
-    "celu": lambda x: F.celu(x, 0.7),
-    "elu": lambda x: F.elu(x, 0.7),
-    "gelu": F.gelu,
-    "gelu tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "glu": lambda x: F.glu(x[:, :4], 1),
-    "hardshrink": F.hardshrink,
-    "hardsigmoid": lambda x: F.hardsigmoid(3 * x),
-    "hardswish": lambda x: F.hardswish(3 * x),
-    "hardtanh": lambda x: F.hardtanh(x, -0.7, 0.6),
-    "leaky_relu": lambda x: F.leaky_relu(x, 0.3),
-    "log_sigmoid": F.logsigmoid,
-    "log_softmax": lambda x: F.log_softmax(x, 0),
-    "mish": F.mish,
-    "relu": F.relu,
-    "relu6": lambda x: F.relu6(6 * x),
-    "rrelu": lambda x: F.rrelu(x, 0.1, 0.3),
-    "selu": F.selu,
-    "silu": F.silu,
-    "softmax": lambda x: F.softmax(x, -1),
-    "softmax dtype": lambda x: F.softmax(x, 1, dtype=torch.float32),
-    "softplus": lambda x: F.softplus(x, 2),
-    "softplus threshold": lambda x: F.softplus(10 * x, 1, 5),
-    "softshrink": lambda x: F.softshrink(x, 0.4),
-    "softsign": F.softsign,
-    "tanhshrink": F.tanhshrink,
-    "threshold": lambda x: F.threshold(x, 0.3, 0.7),
+    "celu": lambda x: functional.celu(x, 0.7),
+    "elu": lambda x: functional.elu(x, 0.7),
+    "gelu": functional.gelu,
+    "gelu tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "glu": lambda x: functional.glu(x[:, :4], 1),
+    "hardshrink": functional.hardshrink,
+    "hardsigmoid": lambda x: functional.hardsigmoid(3 * x),
+    "hardswish": lambda x: functional.hardswish(3 * x),
+    "hardtanh": lambda x: functional.hardtanh(x, -0.7, 0.6),
+    "leaky_relu": lambda x: functional.leaky_relu(x, 0.3),
+    "log_sigmoid": functional.logsigmoid,
+    "log_softmax": lambda x: functional.log_softmax(x, 0),
+    "mish": functional.mish,
+    "relu": functional.relu,
+    "relu6": lambda x: functional.relu6(6 * x),
+    "rrelu": lambda x: functional.rrelu(x, 0.1, 0.3),
+    "selu": functional.selu,
+    "silu": functional.silu,
+    "softmax": lambda x: functional.softmax(x, -1),
+    "softmax dtype": lambda x: functional.softmax(x, 1, dtype=torch.float32),
+    "softplus": lambda x: functional.softplus(x, 2),
+    "softplus threshold": lambda x: functional.softplus(10 * x, 1, 5),
+    "softshrink": lambda x: functional.softshrink(x, 0.4),
+    "softsign": functional.softsign,
+    "tanhshrink": functional.tanhshrink,
+    "threshold": lambda x: functional.threshold(x, 0.3, 0.7),
 }
 
 CASES = [
@@ -91,9 +91,9 @@ CASES = [
     *(case(name, getattr(torch, name), _ODD, has_gradient=False) for name in _TESTS),
     *(case(f"{name} integers", getattr(torch, name), _I) for name in _TESTS),
     *(case(name, function, _X) for name, function in _ACTIVATIONS.items()),
-    case("prelu", F.prelu, drawn(2, 3, 4), drawn(3, seed=1)),
-    case("prelu one", F.prelu, _X, drawn(1, low=0.2)),
-    case("selu kinks", F.selu, torch.tensor([-1.0, 0.5, 2.0])),
+    case("prelu", functional.prelu, drawn(2, 3, 4), drawn(3, seed=1)),
+    case("prelu one", functional.prelu, _X, drawn(1, low=0.2)),
+    case("selu kinks", functional.selu, torch.tensor([-1.0, 0.5, 2.0])),
     *(
         case(f"{name} {kind}", getattr(torch, name), a, b)
         for name in _COMPARISONS

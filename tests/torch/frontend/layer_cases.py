@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from tests.torch.frontend.cases import case, drawn, integers
-from torch.nn import functional as F
+from torch.nn import functional
 
 _IMAGE = drawn(2, 4, 7, 6)
 _CHANNELS = [drawn(4, seed=n, low=0.5, high=1.5) for n in range(4)]
@@ -15,7 +15,7 @@ _CONVOLUTIONS: dict[str, Any] = {
     "strided": (drawn(6, 4, 3, 3, seed=1), {"stride": 2, "padding": 1}),
     "dilated": (drawn(6, 4, 3, 3, seed=1), {"dilation": 2, "padding": (2, 1)}),
     "grouped": (drawn(8, 2, 3, 3, seed=1), {"groups": 2}),
-    "same": (drawn(6, 4, 2, 3, seed=1), {"padding": "same"}),
+    "same": (drawn(6, 4, 3, 3, seed=1), {"padding": "same"}),
     "valid": (drawn(6, 4, 2, 3, seed=1), {"padding": "valid"}),
 }
 _TRANSPOSED: dict[str, Any] = {
@@ -36,11 +36,15 @@ _MASK = torch.tensor([[1, 1, 0, 1, 1], [1, 0, 0, 0, 1], [1] * 5, [0, 1, 1, 1, 0]
 def _recurrent(kind: str, **options: Any) -> Any:
     torch.manual_seed(0)
     layer = getattr(torch.nn, kind)(3, 4, **options)
-    names = [name for name, _ in layer.named_parameters()]
     weights = [p.detach().clone() for p in layer.parameters()]
+    kernel = getattr(torch, layer.mode.lower())
+    is_batch_first = layer.batch_first
+    settings = (layer.bias, layer.num_layers, 0.0, False, layer.bidirectional, is_batch_first)
 
     def function(x, *params):
-        return torch.func.functional_call(layer, dict(zip(names, params, strict=True)), (x,))
+        n_batch = x.shape[0 if is_batch_first else 1]
+        state = torch.full((layer.num_layers * (1 + layer.bidirectional), n_batch, 4), 0.25)
+        return kernel(x, (state, state * 2) if kind == "LSTM" else state, list(params), *settings)
 
     return function, weights
 
@@ -51,6 +55,11 @@ def _layer_case(name: str, kind: str, **options: Any) -> Any:
 
 
 _GRID = drawn(2, 3, 4, 2, low=-1.1, high=1.1)
+
+
+def _soft_margin(x, reduction):
+    return functional.soft_margin_loss(x, _SIGNS, reduction=reduction)
+
 
 CASES = [
     case("mm", torch.mm, drawn(3, 4), drawn(4, 5)),
@@ -74,15 +83,15 @@ CASES = [
     case("addbmm", torch.addbmm, drawn(3, 5), drawn(2, 3, 4), drawn(2, 4, 5)),
     case(
         "baddbmm",
-        lambda a, b, c: torch.baddbmm(a, b, c, beta=0, alpha=2),
+        lambda a, b, c: torch.baddbmm(a, b, c, beta=0.5, alpha=2),
         drawn(2, 3, 5),
         drawn(2, 3, 4),
         drawn(2, 4, 5),
     ),
-    case("linear", F.linear, drawn(3, 4), drawn(5, 4), drawn(5)),
-    case("linear deep", F.linear, drawn(2, 3, 4), drawn(5, 4), drawn(5)),
-    case("linear without bias", F.linear, drawn(2, 3, 4), drawn(5, 4)),
-    case("bilinear", F.bilinear, drawn(2, 3, 4), drawn(2, 3, 5), drawn(6, 4, 5), drawn(6)),
+    case("linear", functional.linear, drawn(3, 4), drawn(5, 4), drawn(5)),
+    case("linear deep", functional.linear, drawn(2, 3, 4), drawn(5, 4), drawn(5)),
+    case("linear without bias", functional.linear, drawn(2, 3, 4), drawn(5, 4)),
+    case("bilinear", functional.bilinear, drawn(2, 3, 4), drawn(2, 3, 5), drawn(6, 4, 5), drawn(6)),
     case("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), drawn(2, 3, 4), drawn(2, 5, 4)),
     case("einsum trace", lambda a: torch.einsum("ii->i", a), drawn(4, 4)),
     case("tensordot", lambda a, b: torch.tensordot(a, b, 2), drawn(2, 3, 4), drawn(3, 4, 5)),
@@ -99,8 +108,8 @@ CASES = [
         )
         for p in (1.0, 2.0, 3.0, float("inf"))
     ),
-    case("pairwise_distance", F.pairwise_distance, drawn(3, 4), drawn(3, 4, seed=1)),
-    case("cosine_similarity", F.cosine_similarity, drawn(3, 4), drawn(3, 4, seed=1)),
+    case("pairwise_distance", functional.pairwise_distance, drawn(3, 4), drawn(3, 4, seed=1)),
+    case("cosine_similarity", functional.cosine_similarity, drawn(3, 4), drawn(3, 4, seed=1)),
     case("tril", torch.tril, drawn(4, 5)),
     case("triu", lambda x: torch.triu(x, 1), drawn(2, 4, 5)),
     case("tril bool", torch.tril, integers(4, 4, high=2).bool()),
@@ -108,98 +117,119 @@ CASES = [
         "_weight_norm", lambda v, g: torch._weight_norm(v, g, 0), drawn(4, 3), drawn(4, 1, low=0.5)
     ),
     *(
-        case(f"conv2d {n}", lambda x, w, o=o: F.conv2d(x, w, **o), _IMAGE, w)
+        case(f"conv2d {n}", lambda x, w, o=o: functional.conv2d(x, w, **o), _IMAGE, w)
         for n, (w, o) in _CONVOLUTIONS.items()
     ),
-    case("conv2d bias", F.conv2d, _IMAGE, drawn(6, 4, 3, 3), drawn(6)),
-    case("conv2d unbatched", F.conv2d, _IMAGE[0], drawn(6, 4, 3, 3)),
+    case("conv2d bias", functional.conv2d, _IMAGE, drawn(6, 4, 3, 3), drawn(6)),
+    case("conv2d unbatched", functional.conv2d, _IMAGE[0], drawn(6, 4, 3, 3)),
     case(
         "conv1d",
-        lambda x, w, b: F.conv1d(x, w, b, padding=1),
+        lambda x, w, b: functional.conv1d(x, w, b, padding=1),
         drawn(2, 4, 9),
         drawn(6, 4, 3),
         drawn(6),
     ),
-    case("conv3d", F.conv3d, drawn(1, 2, 5, 4, 4), drawn(3, 2, 2, 3, 2), drawn(3)),
+    case("conv3d", functional.conv3d, drawn(1, 2, 5, 4, 4), drawn(3, 2, 2, 3, 2), drawn(3)),
     *(
-        case(f"conv_transpose2d {n}", lambda x, w, o=o: F.conv_transpose2d(x, w, **o), _IMAGE, w)
+        case(
+            f"conv_transpose2d {n}",
+            lambda x, w, o=o: functional.conv_transpose2d(x, w, **o),
+            _IMAGE,
+            w,
+        )
         for n, (w, o) in _TRANSPOSED.items()
     ),
     case(
         "conv_transpose1d",
-        lambda x, w: F.conv_transpose1d(x, w, stride=2),
+        lambda x, w: functional.conv_transpose1d(x, w, stride=2),
         drawn(2, 4, 5),
         drawn(4, 3, 3),
     ),
-    case("conv_transpose3d", F.conv_transpose3d, drawn(1, 2, 3, 3, 3), drawn(2, 3, 2, 2, 2)),
-    case("max_pool1d", lambda x: F.max_pool1d(x, 3, 2, 1), drawn(2, 4, 9)),
-    case("max_pool2d", lambda x: F.max_pool2d(x, 2), _IMAGE),
-    case("max_pool2d padded", lambda x: F.max_pool2d(x, 3, 2, 1), _IMAGE),
-    case("max_pool2d ceil", lambda x: F.max_pool2d(x, 3, 2, ceil_mode=True), _IMAGE),
-    case("max_pool2d dilated", lambda x: F.max_pool2d(x, 2, 1, dilation=2), _IMAGE),
+    case(
+        "conv_transpose3d", functional.conv_transpose3d, drawn(1, 2, 3, 3, 3), drawn(2, 3, 2, 2, 2)
+    ),
+    case("max_pool1d", lambda x: functional.max_pool1d(x, 3, 2, 1), drawn(2, 4, 9)),
+    case("max_pool2d", lambda x: functional.max_pool2d(x, 2), _IMAGE),
+    case("max_pool2d padded", lambda x: functional.max_pool2d(x, 3, 2, 1), _IMAGE),
+    case("max_pool2d ceil", lambda x: functional.max_pool2d(x, 3, 2, ceil_mode=True), _IMAGE),
+    case("max_pool2d dilated", lambda x: functional.max_pool2d(x, 2, 1, dilation=2), _IMAGE),
     case(
         "max_pool2d_with_indices",
-        lambda x: F.max_pool2d(x, 2, return_indices=True),
+        lambda x: functional.max_pool2d(x, 2, return_indices=True),
         _IMAGE,
         has_gradient=False,
     ),
-    case("max_pool3d", lambda x: F.max_pool3d(x, 2), drawn(1, 2, 4, 4, 4)),
-    case("avg_pool1d", lambda x: F.avg_pool1d(x, 3, 2), drawn(2, 4, 9)),
-    case("avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), _IMAGE),
+    case("max_pool3d", lambda x: functional.max_pool3d(x, 2), drawn(1, 2, 4, 4, 4)),
+    case("avg_pool1d", lambda x: functional.avg_pool1d(x, 3, 2), drawn(2, 4, 9)),
+    case("avg_pool2d", lambda x: functional.avg_pool2d(x, 3, 2, 1), _IMAGE),
     case(
-        "avg_pool2d exclusive", lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), _IMAGE
+        "avg_pool2d exclusive",
+        lambda x: functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        _IMAGE,
     ),
-    case("avg_pool2d ceil", lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True), _IMAGE),
-    case("avg_pool2d divisor", lambda x: F.avg_pool2d(x, 2, divisor_override=3), _IMAGE),
-    case("avg_pool3d", lambda x: F.avg_pool3d(x, 2), drawn(1, 2, 4, 4, 4)),
-    case("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 4), drawn(2, 3, 9)),
-    case("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (1, 1)), _IMAGE),
-    case("adaptive_avg_pool2d uneven", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), _IMAGE),
-    case("adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x, 2), drawn(1, 2, 4, 5, 4)),
-    case("adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, (3, 3)), _IMAGE),
-    case("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 3), drawn(2, 3, 9)),
-    case("lp_pool2d", lambda x: F.lp_pool2d(x, 2, 2), drawn(2, 3, 4, 4, low=0.1)),
+    case("avg_pool2d ceil", lambda x: functional.avg_pool2d(x, 3, 2, ceil_mode=True), _IMAGE),
+    case("avg_pool2d divisor", lambda x: functional.avg_pool2d(x, 2, divisor_override=3), _IMAGE),
+    case("avg_pool3d", lambda x: functional.avg_pool3d(x, 2), drawn(1, 2, 4, 4, 4)),
+    case("adaptive_avg_pool1d", lambda x: functional.adaptive_avg_pool1d(x, 4), drawn(2, 3, 9)),
+    case("adaptive_avg_pool2d", lambda x: functional.adaptive_avg_pool2d(x, (1, 1)), _IMAGE),
+    case("adaptive_avg_pool2d uneven", lambda x: functional.adaptive_avg_pool2d(x, (3, 4)), _IMAGE),
+    case(
+        "adaptive_avg_pool3d", lambda x: functional.adaptive_avg_pool3d(x, 2), drawn(1, 2, 4, 5, 4)
+    ),
+    case("adaptive_max_pool2d", lambda x: functional.adaptive_max_pool2d(x, (3, 3)), _IMAGE),
+    case("adaptive_max_pool1d", lambda x: functional.adaptive_max_pool1d(x, 3), drawn(2, 3, 9)),
+    case("lp_pool2d", lambda x: functional.lp_pool2d(x, 2, 2), drawn(2, 3, 4, 4, low=0.1)),
     case(
         "batch_norm",
-        lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b),
+        lambda x, w, b, m, v: functional.batch_norm(x, m, v, w, b),
         _IMAGE,
         *_CHANNELS,
         has_gradient=False,
     ),
     case(
         "_native_batch_norm_legit",
-        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+        lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
         _IMAGE,
         *_CHANNELS[:2],
     ),
     case(
         "batch_norm rows",
-        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+        lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
         drawn(6, 4),
         *_CHANNELS[:2],
     ),
     case(
         "layer_norm",
-        lambda x, w, b: F.layer_norm(x, (4, 5), w, b),
+        lambda x, w, b: functional.layer_norm(x, (4, 5), w, b),
         drawn(2, 3, 4, 5),
         drawn(4, 5),
         drawn(4, 5),
     ),
-    case("layer_norm plain", lambda x: F.layer_norm(x, (5,)), drawn(3, 5)),
-    case("rms_norm", lambda x, w: F.rms_norm(x, (5,), w, 1e-5), drawn(3, 5), drawn(5)),
-    case("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b), _IMAGE, *_CHANNELS[:2]),
-    case("group_norm rows", lambda x, w, b: F.group_norm(x, 2, w, b), drawn(6, 4), *_CHANNELS[:2]),
+    case("layer_norm plain", lambda x: functional.layer_norm(x, (5,)), drawn(3, 5)),
+    case("rms_norm", lambda x, w: functional.rms_norm(x, (5,), w, 1e-5), drawn(3, 5), drawn(5)),
+    case("group_norm", lambda x, w, b: functional.group_norm(x, 2, w, b), _IMAGE, *_CHANNELS[:2]),
+    case(
+        "group_norm rows",
+        lambda x, w, b: functional.group_norm(x, 2, w, b),
+        drawn(6, 4),
+        *_CHANNELS[:2],
+    ),
     case(
         "instance_norm",
-        lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+        lambda x, w, b: functional.instance_norm(x, weight=w, bias=b),
         _IMAGE,
         *_CHANNELS[:2],
     ),
-    case("instance_norm plain", F.instance_norm, _IMAGE),
-    case("local_response_norm", lambda x: F.local_response_norm(x, 3), _IMAGE, tolerance=1e-4),
-    case("normalize", F.normalize, drawn(3, 5)),
-    case("dropout", lambda x: F.dropout(x, 0.5, training=False), drawn(3, 5)),
-    case("feature_dropout", lambda x: F.dropout2d(x, 0.5, training=False), _IMAGE),
+    case("instance_norm plain", functional.instance_norm, _IMAGE),
+    case(
+        "local_response_norm",
+        lambda x: functional.local_response_norm(x, 3),
+        _IMAGE,
+        tolerance=1e-4,
+    ),
+    case("normalize", functional.normalize, drawn(3, 5)),
+    case("dropout", lambda x: functional.dropout(x, 0.5, training=False), drawn(3, 5)),
+    case("feature_dropout", lambda x: functional.dropout2d(x, 0.5, training=False), _IMAGE),
     *(
         case(
             f"{name} {reduction}",
@@ -210,79 +240,117 @@ CASES = [
         for name, function, args in (
             (
                 "nll_loss_nd",
-                lambda x, t, reduction: F.nll_loss(F.log_softmax(x, 1), t, reduction=reduction),
+                lambda x, t, reduction: functional.nll_loss(
+                    functional.log_softmax(x, 1), t, reduction=reduction
+                ),
                 (_SCORES, _LABELS),
             ),
-            ("cross_entropy_loss", F.cross_entropy, (_SCORES, _LABELS)),
-            ("mse_loss", F.mse_loss, (_P, _Q)),
-            ("l1_loss", F.l1_loss, (_P, _Q)),
-            ("smooth_l1_loss", F.smooth_l1_loss, (2 * _SCORES, _Q)),
-            ("huber_loss", F.huber_loss, (2 * _SCORES, _Q)),
-            ("binary_cross_entropy", F.binary_cross_entropy, (_P, _Q)),
-            ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits, (_SCORES, _Q)),
-            ("kl_div", F.kl_div, (_SCORES, _Q)),
-            ("poisson_nll_loss", F.poisson_nll_loss, (_SCORES, _Q)),
-            ("hinge_embedding_loss", F.hinge_embedding_loss, (_SCORES[:, 0], _SIGNS)),
-            ("soft_margin_loss", F.soft_margin_loss, (_SCORES[:, 0], _SIGNS)),
-            ("margin_ranking_loss", F.margin_ranking_loss, (_SCORES[:, 0], _SCORES[:, 1], _SIGNS)),
-            ("cosine_embedding_loss", F.cosine_embedding_loss, (_P, _Q, _SIGNS)),
-            ("triplet_margin_loss", F.triplet_margin_loss, (_SCORES, _P, _Q)),
+            ("cross_entropy_loss", functional.cross_entropy, (_SCORES, _LABELS)),
+            ("mse_loss", functional.mse_loss, (_P, _Q)),
+            ("l1_loss", functional.l1_loss, (_P, _Q)),
+            ("smooth_l1_loss", functional.smooth_l1_loss, (2 * _SCORES, _Q)),
+            ("huber_loss", functional.huber_loss, (2 * _SCORES, _Q)),
+            ("binary_cross_entropy", functional.binary_cross_entropy, (_P, _Q)),
+            (
+                "binary_cross_entropy_with_logits",
+                functional.binary_cross_entropy_with_logits,
+                (_SCORES, _Q),
+            ),
+            ("kl_div", functional.kl_div, (_SCORES, _Q)),
+            ("poisson_nll_loss", functional.poisson_nll_loss, (_SCORES, _Q)),
+            ("hinge_embedding_loss", functional.hinge_embedding_loss, (_SCORES[:, 0], _SIGNS)),
+            ("soft_margin_loss", _soft_margin, (_SCORES[:, 0],)),
+            (
+                "margin_ranking_loss",
+                functional.margin_ranking_loss,
+                (_SCORES[:, 0], _SCORES[:, 1], _SIGNS),
+            ),
+            ("cosine_embedding_loss", functional.cosine_embedding_loss, (_P, _Q, _SIGNS)),
+            ("triplet_margin_loss", functional.triplet_margin_loss, (_SCORES, _P, _Q)),
             (
                 "multilabel_soft_margin_loss",
-                F.multilabel_soft_margin_loss,
+                functional.multilabel_soft_margin_loss,
                 (_SCORES, (_Q > 0.5).float()),
             ),
-            ("gaussian_nll_loss", F.gaussian_nll_loss, (_SCORES, _P, _Q)),
         )
     ),
-    case("cross_entropy_loss ignored", F.cross_entropy, _SCORES, _IGNORED),
+    case("cross_entropy_loss ignored", functional.cross_entropy, _SCORES, _IGNORED),
     case(
-        "cross_entropy_loss weight", lambda x, t: F.cross_entropy(x, t, _WEIGHT), _SCORES, _LABELS
+        "cross_entropy_loss weight",
+        lambda x, t: functional.cross_entropy(x, t, _WEIGHT),
+        _SCORES,
+        _LABELS,
     ),
     case(
         "cross_entropy_loss smooth",
-        lambda x, t: F.cross_entropy(x, t, label_smoothing=0.2),
+        lambda x, t: functional.cross_entropy(x, t, label_smoothing=0.2),
         _SCORES,
         _IGNORED,
     ),
     case(
         "cross_entropy_loss smooth weight",
-        lambda x, t: F.cross_entropy(x, t, _WEIGHT, label_smoothing=0.2),
+        lambda x, t: functional.cross_entropy(x, t, _WEIGHT, label_smoothing=0.2),
         _SCORES,
         _LABELS,
     ),
     case(
         "cross_entropy_loss probabilities",
-        lambda x, t: F.cross_entropy(x, F.softmax(t, 1)),
+        lambda x, t: functional.cross_entropy(x, functional.softmax(t, 1)),
         _SCORES,
         _Q,
     ),
-    case("cross_entropy_loss image", F.cross_entropy, drawn(2, 4, 3, 3), integers(2, 3, 3, high=4)),
-    case("cross_entropy_loss single", F.cross_entropy, drawn(4), torch.tensor(2)),
+    case(
+        "cross_entropy_loss image",
+        functional.cross_entropy,
+        drawn(2, 4, 3, 3),
+        integers(2, 3, 3, high=4),
+    ),
+    case("cross_entropy_loss single", functional.cross_entropy, drawn(4), torch.tensor(2)),
     case(
         "nll_loss_nd ignored",
-        lambda x, t: F.nll_loss(F.log_softmax(x, 1), t, _WEIGHT, ignore_index=1),
+        lambda x, t: functional.nll_loss(functional.log_softmax(x, 1), t, _WEIGHT, ignore_index=1),
         _SCORES,
         _LABELS,
     ),
     case(
         "kl_div logarithms",
-        lambda x, t: F.kl_div(x, t, reduction="batchmean", log_target=True),
+        lambda x, t: functional.kl_div(x, t, reduction="batchmean", log_target=True),
         _SCORES,
         _Q,
     ),
     case(
         "poisson_nll_loss full",
-        lambda x, t: F.poisson_nll_loss(x, t, log_input=False, full=True),
+        lambda x, t: functional.poisson_nll_loss(x, t, log_input=False, full=True),
         _P,
         4 * _Q.detach(),
         has_gradient=False,
     ),
     case(
         "binary_cross_entropy_with_logits weights",
-        lambda x, t: F.binary_cross_entropy_with_logits(x, t, pos_weight=_WEIGHT),
+        lambda x, t: functional.binary_cross_entropy_with_logits(x, t, pos_weight=_WEIGHT),
         9 * _SCORES,
         _Q,
+    ),
+    *(
+        case(
+            f"ctc_loss {reduction}",
+            lambda x, t, a, b, r=reduction: functional.ctc_loss(
+                functional.log_softmax(x, 2), t, a, b, reduction=r
+            ),
+            drawn(6, 2, 4),
+            integers(2, 3, low=1, high=4),
+            torch.tensor([6, 5]),
+            torch.tensor([3, 2]),
+        )
+        for reduction in _REDUCTIONS
+    ),
+    case(
+        "ctc_loss joined",
+        lambda x, t: functional.ctc_loss(
+            functional.log_softmax(x, 2), t, (6, 5), (3, 2), reduction="sum"
+        ),
+        drawn(6, 2, 4),
+        integers(5, low=1, high=4),
     ),
     _layer_case("lstm", "LSTM"),
     _layer_case("lstm two layers", "LSTM", num_layers=2, bidirectional=True, batch_first=True),
@@ -291,24 +359,30 @@ CASES = [
     _layer_case("gru bidirectional", "GRU", bidirectional=True, num_layers=2),
     _layer_case("rnn_tanh", "RNN"),
     _layer_case("rnn_relu", "RNN", nonlinearity="relu"),
-    case("scaled_dot_product_attention", F.scaled_dot_product_attention, _QUERY, _KEY, _VALUE),
+    case(
+        "scaled_dot_product_attention",
+        functional.scaled_dot_product_attention,
+        _QUERY,
+        _KEY,
+        _VALUE,
+    ),
     case(
         "scaled_dot_product_attention causal",
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
         _QUERY,
         _KEY,
         _VALUE,
     ),
     case(
         "scaled_dot_product_attention mask",
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, _MASK),
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, _MASK),
         _QUERY,
         _KEY,
         _VALUE,
     ),
     case(
         "scaled_dot_product_attention bias",
-        F.scaled_dot_product_attention,
+        functional.scaled_dot_product_attention,
         _QUERY,
         _KEY,
         _VALUE,
@@ -316,27 +390,27 @@ CASES = [
     ),
     case(
         "scaled_dot_product_attention scale",
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=0.3),
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=0.3),
         _QUERY,
         _KEY,
         _VALUE,
     ),
     case(
         "scaled_dot_product_attention three",
-        F.scaled_dot_product_attention,
+        functional.scaled_dot_product_attention,
         _QUERY[0],
         _KEY[0],
         _VALUE[0],
     ),
     case(
         "scaled_dot_product_attention groups",
-        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, enable_gqa=True),
         drawn(2, 6, 4, 6),
         _KEY,
         _VALUE,
     ),
     *(
-        case(f"upsample_{n}", lambda x, o=o: F.interpolate(x, **o), x)
+        case(f"upsample_{n}", lambda x, o=o: functional.interpolate(x, **o), x)
         for n, x, o in (
             ("nearest1d", drawn(1, 2, 5), {"size": 8}),
             ("nearest2d", drawn(1, 2, 4, 3), {"scale_factor": 2}),
@@ -356,26 +430,26 @@ CASES = [
     ),
     case(
         "_upsample_nearest_exact2d",
-        lambda x: F.interpolate(x, size=(5, 7), mode="nearest-exact"),
+        lambda x: functional.interpolate(x, size=(5, 7), mode="nearest-exact"),
         drawn(1, 2, 4, 3),
     ),
     case(
         "grid_sampler",
-        lambda x, g: F.grid_sample(x, g, align_corners=False),
+        lambda x, g: functional.grid_sample(x, g, align_corners=False),
         _IMAGE,
         _GRID,
         has_gradient=False,
     ),
     case(
         "grid_sampler corners",
-        lambda x, g: F.grid_sample(x, g, "nearest", "border", True),
+        lambda x, g: functional.grid_sample(x, g, "nearest", "border", True),
         _IMAGE,
         _GRID,
         has_gradient=False,
     ),
     case(
         "affine_grid_generator",
-        lambda t: F.affine_grid(t, (2, 1, 3, 4), align_corners=False),
+        lambda t: functional.affine_grid(t, (2, 1, 3, 4), align_corners=False),
         drawn(2, 2, 3),
     ),
 ]

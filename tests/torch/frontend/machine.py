@@ -19,6 +19,8 @@ from tilescope.engine.training import Loss, Sgd, for_training
 __all__ = ["MACHINE", "check_gradients", "check_inference", "near", "ran"]
 
 MACHINE = load_machine("gc200", tiles_per_ipu=8)
+#: For models of many operations, whose code alone fills more tiles.
+LARGER = load_machine("gc200", tiles_per_ipu=96)
 
 
 class Function(torch.nn.Module):
@@ -37,7 +39,7 @@ def ran(
     model: Model, inputs: Mapping[str, np.ndarray[Any, Any]]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the outputs of a run, and what the device holds after it."""
-    compiled = compile_model(model, MACHINE)
+    compiled = compile_model(model, MACHINE if len(model.operations) < 60 else LARGER)
     with Engine(compiled.executable, resolve(environ={})) as engine:
         engine.load()
         outputs = compiled.run(engine, inputs)

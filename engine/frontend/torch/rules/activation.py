@@ -96,6 +96,10 @@ def _log_sigmoid(emit: Emission, x: Value) -> Value:
     return emit("Neg", emit("Softplus", emit("Neg", x)))
 
 
+def _log_sigmoid_forward(emit: Emission, x: Value) -> tuple[Value, Any]:
+    return _log_sigmoid(emit, x), None
+
+
 def _softmax(key: str) -> Rule:
     def rule(emit: Emission, x: Value, dim: int, dtype: Any = None, **_: Any) -> Value:
         x = emit.cast(x, emit.dtype)
@@ -120,6 +124,7 @@ RULES: Rules = {
     "aten.hardtanh": _hardtanh,
     "aten.leaky_relu": _leaky_relu,
     "aten.log_sigmoid": _log_sigmoid,
+    "aten.log_sigmoid_forward": _log_sigmoid_forward,
     "aten.log_softmax": _softmax("LogSoftmax"),
     "aten.mish": _whole("Mish"),
     "aten.prelu": _prelu,

@@ -326,8 +326,8 @@ def _number_of_two(key: str) -> Rule:
         a, b = _pair(emit, a, b)
         if not emit.dtype.startswith("float"):
             return emit(key, a, b)
-        first = emit("Where", emit("IsNaN", a), b, a)
-        return emit(key, first, emit("Where", emit("IsNaN", b), a, b))
+        is_first = emit("GreaterOrEqual" if key == "Max" else "LessOrEqual", a, b)
+        return emit("Where", emit("Or", is_first, emit("IsNaN", b)), a, b)
 
     return rule
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import pi
 from typing import Any
 
+import numpy as np
+
 from tilescope.engine.frontend.torch.emission import Emission, Rule, Rules
 from tilescope.engine.ir import Value
 
@@ -270,11 +272,51 @@ def _cosine_embedding(
     return _reduced(emit, losses, reduction)
 
 
+def _ctc(
+    emit: Emission,
+    x: Value,
+    targets: Value,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Value:
+    is_single = len(x.shape) == 2
+    if is_single:
+        x = emit.reshape(x, (x.shape[0], 1, x.shape[1]))
+    n_batch = x.shape[1]
+    steps, lengths = (
+        emit.reshape(item if isinstance(item, Value) else emit.integers(item), (n_batch,))
+        for item in (input_lengths, target_lengths)
+    )
+    if len(targets.shape) == 1 and n_batch == 1:
+        targets = emit.reshape(targets, (1, targets.shape[0]))
+    elif len(targets.shape) == 1:
+        if lengths.known is None:
+            emit.refuse("takes labels one after the other with known lengths only: pad them")
+        # Rows as long as the longest label; what is beyond a label is not read.
+        counts = np.asarray(lengths.known)
+        starts = np.cumsum(counts) - counts
+        places = starts[:, None] + np.arange(counts.max())
+        places = np.minimum(places, targets.shape[0] - 1)
+        targets = emit("Gather", targets, emit.integers(places), axis=0)
+    out = emit(
+        "ai.graphcore.Ctc",
+        *(x, targets, steps, lengths),
+        blank=blank,
+        reduction=_REDUCTIONS[reduction].title(),
+        zeroInfinity=int(zero_infinity),
+    )
+    return emit.reshape(out, emit.shape)
+
+
 RULES: Rules = {
     "aten.binary_cross_entropy": _binary_cross_entropy,
     "aten.binary_cross_entropy_with_logits": _with_logits,
     "aten.cosine_embedding_loss": _cosine_embedding,
     "aten.cross_entropy_loss": _cross_entropy,
+    "aten.ctc_loss": _ctc,
     "aten.hinge_embedding_loss": _hinge_embedding,
     "aten.huber_loss": _huber,
     "aten.kl_div": _kl_div,
