@@ -24,7 +24,7 @@ WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 DEMO := .demo
 # Models whose bits are compared: products, windows, attention and recurrence.
 BIT_MODELS := opennsfw yunet chess-cls minilm-L3 nsnet2 mbv3-handwritten
-PACKAGES := tilescope webapp analyser engine reports compat/popart compat/popart_core compat/pva
+PACKAGES := tilescope webapp analyser engine reports compat/popart compat/popart_core compat/poptorch compat/pva
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Modules are compiled once, not by every process that imports them.
@@ -32,12 +32,16 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests of a file share its fixtures, so they run in one process.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 # What needs longer or other packages.
-APART := --ignore tests/bench --ignore tests/torch
+APART := --ignore tests/bench --ignore tests/torch --ignore tests/poptorch
 # Subprocesses import the checkout's packages from any working directory.
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
+=======
+.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs poptorch-suite poptorch-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
+>>>>>>> poptorch
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -56,7 +60,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
 	  --build-constraint constraints.txt --editable '.[all]' --group test --group lint
-	@$(BIN)/python -m compileall -q analyser compat/popart compat/popart_core compat/pva engine reports tilescope webapp
+	@$(BIN)/python -m compileall -q analyser compat/popart compat/popart_core compat/poptorch compat/pva engine reports tilescope webapp
 	@touch $@
 
 $(SCRIPT_TOOLS): package.json package-lock.json | $(READY)
@@ -83,9 +87,9 @@ $(TORCH_READY): pyproject.toml constraints.txt
 	  --build-constraint constraints.txt --editable '.[all,torch]' --group test '$(TORCH)'
 	@touch $@
 
-test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, in an environment of its own; needs a network connection the first time; one to four minutes
+test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, and run programs of PopTorch's names, in an environment of its own; needs a network connection the first time; one to four minutes
 	@echo "==> comparing gradients with PyTorch"
-	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),tests/torch)
+	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),tests/torch tests/poptorch)
 
 quick: $(READY) $(SCRIPT_TOOLS)  ## While you work: tests of what changed and one path through every room, in a minute
 	@$(BIN)/python -m tests.quick $(ARGS)
@@ -176,6 +180,12 @@ popart-suite: $(TORCH_READY)  ## Run PopART's own tests of operators, optimizers
 
 popart-programs: $(TORCH_READY)  ## Run public programs of PopART unchanged; POPART=… and TUTORIALS=… are checkouts of graphcore/popart and graphcore/tutorials
 	@$(TORCH_VENV)/bin/python -m tests.popart_programs --popart "$(POPART)" --tutorials "$(TUTORIALS)" $(ARGS)
+
+poptorch-suite: $(TORCH_READY)  ## Run PopTorch's own tests that need no hardware; POPTORCH=… is a checkout of it; an hour
+	@$(TORCH_VENV)/bin/python -m tests.poptorch_suite "$(POPTORCH)" $(ARGS)
+
+poptorch-programs: $(TORCH_READY)  ## Run public programs of PopTorch unchanged; POPTORCH=… and TUTORIALS=… are checkouts of graphcore/poptorch and graphcore/tutorials
+	@$(TORCH_VENV)/bin/python -m tests.poptorch_programs --poptorch "$(POPTORCH)" --tutorials "$(TUTORIALS)" $(ARGS)
 
 onnx-suite: $(READY)  ## Run ONNX's backend suite, newest and 1.6.0; needs a network connection the first time; about ten minutes
 	@$(IN_TREE) $(BIN)/python -m tests.onnx_suite $(ARGS)

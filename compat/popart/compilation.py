@@ -8,7 +8,6 @@ from typing import Any
 from popart.effect import warn_once
 from popart.enums import SyntheticDataMode
 from popart.errors import poplar_exception
-from popart.executable_file import ProgramQuestion
 from popart.options import SessionOptions
 from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Model
@@ -17,6 +16,7 @@ from tilescope.engine.options import EngineOptions, resolve
 from tilescope.engine.session.capacity import REPORTED
 from tilescope.engine.session.compilation import compile_with
 from tilescope.engine.session.compiled_model import CompiledModel
+from tilescope.engine.session.program_file import ProgramQuestion
 from tilescope.engine.session.settings import CompileSettings
 from tilescope.engine.session.source_compilation import programs_of
 from tilescope.engine.session.synthetic_data import with_synthetic_data

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/popart", "compat/pva")
+PACKAGES = (
+    "tilescope",
+    "webapp",
+    "analyser",
+    "engine",
+    "reports",
+    "compat/popart",
+    "compat/poptorch",
+    "compat/pva",
+)
 ERROR_FILES = ("engine/errors.py", "reports/errors.py", "analyser/errors.py")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

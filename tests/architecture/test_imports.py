@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/popart", "compat/pva")
+PACKAGES = (
+    "tilescope",
+    "webapp",
+    "analyser",
+    "engine",
+    "reports",
+    "compat/popart",
+    "compat/poptorch",
+    "compat/pva",
+)
 HEAVY = ("numba", "dash", "plotly", "fastapi", "onnx", "scipy", "sqlite3")
 THE_JIT = Path("engine/host/jit/compiler.py")
 COMPILING = {"jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc", "generated_jit"}

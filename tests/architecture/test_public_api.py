@@ -12,7 +12,16 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 ROOTS = ("tilescope", "popart", "pva")
-FOLDERS = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/popart", "compat/pva")
+FOLDERS = (
+    "tilescope",
+    "webapp",
+    "analyser",
+    "engine",
+    "reports",
+    "compat/popart",
+    "compat/poptorch",
+    "compat/pva",
+)
 
 
 def module_names() -> list[str]:

@@ -176,7 +176,7 @@ def main() -> int:
         targets = {path: given.target or declared_target(path) for path in paths}
         run_files(targets, folder, Path(scratch), given.jobs, given.words)
         records = [json.loads(line) for line in lines.read_text().splitlines()]
-    return _print(records, has_errors=given.errors)
+    return print_outcomes(records, has_errors=given.errors)
 
 
 def _files(path: Path) -> list[Path]:
@@ -185,7 +185,16 @@ def _files(path: Path) -> list[Path]:
     return [file for file in files if re.search(r"^\s*def test_", file.read_text(), re.MULTILINE)]
 
 
-def _print(records: list[dict[str, object]], *, has_errors: bool) -> int:
+def print_outcomes(records: list[dict[str, object]], *, has_errors: bool) -> int:
+    """Print a table by file, and what failed if it is asked for; return 1 if nothing ran.
+
+    Parameters
+    ----------
+    records
+        Lines of the plugin `tests.popart_suite.outcomes`.
+    has_errors
+        Whether to list what failed, with its error.
+    """
     files: dict[str, _File] = {}
     for record in records:
         file = files.setdefault(str(record["test"]).split("::")[0], _File())

@@ -15,7 +15,7 @@ from popart.errors import (
     popart_exception,
     popart_runtime_error,
 )
-from popart.executable_file import ProgramQuestion, export_file, load_program, save_program
+from popart.executable_file import export_file, load_program, save_program
 from popart.logger import Logger
 from popart.optimizer_states import saved_states
 from popart.poplibs_log import log_plans
@@ -28,6 +28,7 @@ from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import OutOfTileMemory
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.session.engine import Engine
+from tilescope.engine.session.program_file import ProgramQuestion
 
 if TYPE_CHECKING:
     from tilescope.engine.session.compiled_model import CompiledModel

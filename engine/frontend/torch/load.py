@@ -34,6 +34,7 @@ def load_torch(  # what a module leaves open
     frozen: Collection[str] = (),
     dims: Mapping[str, int] | None = None,
     name: str = "",
+    holds_weights: bool = False,
 ) -> TorchProgram:
     """Return the operator graph of a module, with the structure of its arguments and results.
 
@@ -56,6 +57,10 @@ def load_torch(  # what a module leaves open
         ``torch.export.Dim`` or of the symbol.
     name
         Of the model; that of the module's class if empty.
+    holds_weights
+        Whether the device holds all parameters, and the buffers of floating-point numbers, from run
+        to run, so that the host can change them. Otherwise those that nothing changes are
+        constants.
 
     Raises
     ------
@@ -70,7 +75,7 @@ def load_torch(  # what a module leaves open
     program = captured(source, args, kwargs or {})
     builder = IrBuilder(name or _name_of(source))
     builder.keeps_draws = True
-    held = _Held.of(program)
+    held = _Held.of(program, holds_weights)
     chosen = held.chosen(trained, frozen) if is_training else frozenset()
     sizes = sizes_of(program, args, kwargs or {}, dims or {})
     facts: dict[str, Any] = {}
@@ -156,6 +161,8 @@ class _Held:
         Name of the value by module path: the first path of those that share a tensor.
     changing
         Names of those that the program writes.
+    is_held
+        Whether the device holds floating-point numbers that nothing changes, too.
     """
 
     tensors: Mapping[str, Any]
@@ -163,10 +170,11 @@ class _Held:
     buffers: tuple[str, ...]
     names: Mapping[str, str]
     changing: frozenset[str]
+    is_held: bool = False
     values: dict[str, Value] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Any) -> _Held:
+    def of(cls, program: Any, holds_weights: bool = False) -> _Held:
         """Return those of a program."""
         tensors = {**program.state_dict, **program.constants}
         names: dict[str, str] = {}
@@ -193,6 +201,7 @@ class _Held:
             tuple(path for path in names if path in buffers),
             names,
             frozenset(changing),
+            holds_weights,
         )
 
     def chosen(self, trained: Collection[str], frozen: Collection[str]) -> frozenset[str]:
@@ -230,7 +239,8 @@ class _Held:
             tensor = self.tensors[path]
             dtype = dtype_name(tensor.dtype, repr(label))
             array = np.array(tensor.detach().cpu().numpy())
-            if label in self.changing:
+            is_held = self.is_held and label not in chosen and dtype.startswith("float")
+            if label in self.changing or is_held:
                 value: Value = State(label, array.shape, dtype, array, purpose=Purpose.WEIGHT)
             else:
                 value = Parameter(label, array.shape, dtype, array, label in chosen)

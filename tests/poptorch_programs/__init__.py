@@ -1,0 +1,1 @@
+"""Runs public programs of PopTorch unchanged: `make poptorch-programs`."""

@@ -1,0 +1,1 @@
+"""What programs import of matplotlib: pictures that nobody sees."""

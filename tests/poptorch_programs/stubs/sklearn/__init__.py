@@ -1,0 +1,1 @@
+"""What programs import of scikit-learn to look at their predictions."""

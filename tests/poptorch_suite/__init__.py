@@ -1,0 +1,1 @@
+"""Runs PopTorch's own tests: `make poptorch-suite`."""
