@@ -32,16 +32,12 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests of a file share its fixtures, so they run in one process.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 # What needs longer or other packages.
-APART := --ignore tests/bench --ignore tests/torch --ignore tests/poptorch
+APART := --ignore tests/bench --ignore tests/torch --ignore tests/poptorch --ignore tests/keras
 # Subprocesses import the checkout's packages from any working directory.
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
-=======
-.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs poptorch-suite poptorch-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
->>>>>>> poptorch
+.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs poptorch-suite poptorch-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -84,12 +80,12 @@ $(TORCH_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(TORCH_VENV)
 	@$(TORCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 	@$(TORCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt \
-	  --build-constraint constraints.txt --editable '.[all,torch]' --group test '$(TORCH)'
+	  --build-constraint constraints.txt --editable '.[all,keras]' --group test '$(TORCH)'
 	@touch $@
 
 test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, and run programs of PopTorch's names, in an environment of its own; needs a network connection the first time; one to four minutes
 	@echo "==> comparing gradients with PyTorch"
-	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),tests/torch tests/poptorch)
+	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),tests/torch tests/poptorch tests/keras)
 
 quick: $(READY) $(SCRIPT_TOOLS)  ## While you work: tests of what changed and one path through every room, in a minute
 	@$(BIN)/python -m tests.quick $(ARGS)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.collection import without_collection
-from tilescope.engine.compiler.cache.programs import ProgramFolder
+from tilescope.engine.compiler.cache.programs import ProgramFolder, ProgramParts
 from tilescope.engine.compiler.executable.container import Container, NotAnEntry
 from tilescope.engine.compiler.executable.executable import EXECUTABLE_KINDS, Stopwatch
 from tilescope.engine.compiler.executable.objects import WEIGHTS, read_objects, write_objects
@@ -61,7 +61,7 @@ _SHARED = (ComputeSet, DebugContext, PlanStage, RemoteBuffer, Variable)
 
 def parts_of(
     programs: ProgramFolder, model: Model, machine: Machine, settings: CompileSettings
-) -> Parts | None:
+) -> ProgramParts | None:
     """Return the parts of the program of a model; None if nothing can stand for the model.
 
     Parameters

@@ -56,10 +56,10 @@ def _on_ipu(make: Callable[[], Any] = _network) -> Any:
         return make()
 
 
-def _same_weights(ours: Any, expected: Any, **tolerance: float) -> None:
+def _same_weights(ours: Any, expected: Any, *, rtol: float, atol: float) -> None:
     for a, b in zip(ours.weights, expected.weights, strict=True):
         if "seed" not in a.path:
-            np.testing.assert_allclose(a.numpy(), b.numpy(), err_msg=a.path, **tolerance)
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol, atol, err_msg=a.path)
 
 
 _OPTIMIZERS: dict[str, Callable[[], Any]] = {
@@ -222,7 +222,7 @@ def test_the_device_draws_dropout() -> None:
 
     model = _on_ipu(make)
     model.set_weights([np.ones((16, 1), np.float32)])
-    model.compile(loss=lambda y, p: p, optimizer=optimizers.SGD(1.0))
+    model.compile(loss=lambda _, predicted: predicted, optimizer=optimizers.SGD(1.0))
     model.fit(np.ones((4, 16), np.float32), np.ones((4, 1)), batch_size=4, verbose=0)
     moved = 1 - model.get_weights()[0].ravel()
     np.testing.assert_allclose(moved * 2, np.round(moved * 2))  # means of 4 masks of 0 and 2
@@ -235,7 +235,7 @@ def test_the_device_draws_dropout() -> None:
 @pytest.mark.parametrize(
     ("optimizer", "sentence"),
     [
-        (lambda: optimizers.Ftrl(), "Ftrl has no counterpart .* SGD"),
+        (optimizers.Ftrl, "Ftrl has no counterpart .* SGD"),
         (lambda: optimizers.Adam(amsgrad=True), "amsgrad is not computed"),
         (lambda: optimizers.SGD(use_ema=True), "use_ema is not computed"),
         (lambda: optimizers.SGD(clipnorm=1.0), "use global_clipnorm or clipvalue"),

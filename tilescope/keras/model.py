@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from keras.src import tree
@@ -18,13 +18,22 @@ from tilescope.keras.stages import PipelineStageAssignment, stage_of
 
 __all__ = ["IPUModel", "on_ipu"]
 
+if TYPE_CHECKING:
+    _Model: Any
+else:
+    _Model = object  # the classes that `on_ipu` makes are Keras's, too
 
-class IPUModel:
+
+class IPUModel(_Model):
     """What a model has in the scope of a strategy, beside what Keras gives it.
 
     Keras's own loops call the functions that this class makes; callbacks, metrics and histories
     are Keras's. Metrics are computed on the host from the predictions that the device returns.
     """
+
+    train_function: Any
+    test_function: Any
+    predict_function: Any
 
     _ipu_accumulation = 0
     _ipu_is_pipelined = False

@@ -37,7 +37,8 @@ class IPUStrategy:
 
         def make_on_ipu(cls: type, *args: Any, **kwargs: Any) -> Any:
             model = make(cls, *args, **kwargs)
-            model.__class__ = on_ipu(type(model))
+            kind: Any = type(model)
+            model.__class__ = on_ipu(kind)
             return model
 
         keras.Model.__new__ = make_on_ipu

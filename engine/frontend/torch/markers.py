@@ -8,15 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-<<<<<<< HEAD
 from contextvars import ContextVar
-from typing import Any
-
-import torch
-=======
 from functools import cache
 from typing import TYPE_CHECKING, Any
->>>>>>> torchfe
 
 from tilescope.engine.errors import BadInput
 from tilescope.engine.frontend.torch.places import PATH_KEY
@@ -169,6 +163,8 @@ def named(path: str) -> Iterator[None]:
     path
         Of a layer that is no module of PyTorch: what its operations are named after.
     """
+    import torch
+
     around = _PATH.get()
     token = _PATH.set(f"{around}.{path}" if around else path)
     try:
