@@ -20,6 +20,7 @@ from tests.fidelity import (
     transformers,
     vectors,
     vision,
+    workshop,
 )
 
 __all__ = ["BUILDERS", "NETWORKS", "PODS"]
@@ -63,6 +64,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F22": recurrent.split_updates,
     "F23": collectives.by_size,
     "F24": collectives.by_method,
+    "F27": workshop.training_step,
 }
 
 #: Whole networks, which take minutes each: `make networks` builds them, `make fidelity` keeps their

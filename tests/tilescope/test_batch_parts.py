@@ -26,6 +26,15 @@ def test_results_are_those_of_the_whole_batch(tilescope: Run, model: Path) -> No
     assert facts["batch_parts"] == "2"
 
 
+def test_a_difference_says_that_the_parts_changed(tilescope: Run, model: Path) -> None:
+    for n_parts in (1, 2):
+        report = ("--report", f"of_{n_parts}", "--batch-parts", n_parts)
+        assert tilescope("run", model, *_OPTIONS, *report).code == 0
+    causes = tilescope("diff", "of_1", "of_2").out
+    assert "Parts of the batch changed: 1 → 2." in causes
+    assert "Parts of the batch changed" not in tilescope("diff", "of_2", "of_2").out
+
+
 def test_weights_are_those_of_the_whole_batch(tilescope: Run, model: Path) -> None:
     rng = np.random.default_rng(0)
     x, labels = rng.standard_normal((16, 6), np.float32), rng.integers(0, 4, 16)
