@@ -242,7 +242,7 @@ def test_a_table_with_momentum(rows, columns, n_rounds, tmp_path):
     near(held["table"], weight.detach().numpy(), "table")
 
 
-class _TorchLamb(torch.optim.Optimizer):  # type: ignore[misc]  # torch is not typed here
+class _TorchLamb(torch.optim.Optimizer):
     """LAMB after its paper: PyTorch has none."""
 
     def __init__(self, weights: Any, **options: Any) -> None:
