@@ -224,6 +224,8 @@ class Node:
     is_of_part
         Whether it runs on one of several parts of the batch; on each of them, equal operations read
         the same constants.
+    line
+        Base name and line of the source that it is from; None where the model does not say.
     """
 
     operator: Operator
@@ -240,6 +242,7 @@ class Node:
     training_pass: TrainingPass | None = None
     recomputed_by: tuple[str, ...] = ()
     is_of_part: bool = False
+    line: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"

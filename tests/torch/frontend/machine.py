@@ -40,9 +40,7 @@ def ran(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the outputs of a run, and what the device holds after it."""
     compiled = compile_model(model, MACHINE if len(model.operations) < 60 else LARGER)
-    with Engine(
-        compiled.executable, resolve(environ={}, code={"debug.allowOutOfMemory": True})
-    ) as engine:
+    with Engine(compiled.executable, resolve(environ={})) as engine:
         engine.load()
         outputs = compiled.run(engine, inputs)
         return outputs, compiled.read_held(engine)

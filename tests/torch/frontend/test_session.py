@@ -43,8 +43,10 @@ def alone():
 
 def test_profile_in_three_lines(tmp_path):
     with tilescope.profile(Net(), torch.ones(2, 4), machine=MACHINE, directory=tmp_path) as report:
-        rows = report.rows(debug_context, "layer", "name")
-    assert {("torch", "fc/linear"), ("torch", "relu")} <= set(rows)
+        rows = report.rows(debug_context, "layer", "name", "file_name", "line_number")
+    places = {name: (file, line) for layer, name, file, line in rows if layer == "torch"}
+    forward = Net.forward.__code__.co_firstlineno + 1
+    assert places["fc/linear"] == places["relu"] == ("test_session.py", forward)
 
 
 @pytest.mark.parametrize(
@@ -184,21 +186,23 @@ def test_dimension_by_name():
 class Marked(torch.nn.Module):
     """A module with marks."""
 
-    def __init__(self) -> None:
+    def __init__(self, ipu: int = 0) -> None:
         super().__init__()
+        self.ipu = ipu
         self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)
 
     def forward(self, x):
         with markers.placed(ipu=0, stage=0):
             x = markers.available_memory(self.first(x), 0.2)
         x = markers.recomputation_checkpoint(markers.nop(x))
-        x = markers.begin_block(x, ipu=1, stage=1)
+        x = markers.begin_block(x, ipu=self.ipu, stage=1)
         x = markers.serialized_matmul(x, self.second.weight.t()) + self.second.bias
         return markers.identity_loss(x, "mean")
 
 
 def test_marks_reach_operations():
-    program = check_gradients(Marked(), (torch.linspace(0, 1, 8).reshape(2, 4),))
+    check_gradients(Marked(), (torch.linspace(0, 1, 8).reshape(2, 4),))
+    program = load_torch(Marked(ipu=1), (torch.ones(2, 4),))
     assert [(m.output, m.reduction) for m in program.losses] == [("output", "mean")]
     operations = {op.name: op for op in walk(program.model.operations)}
     assert operations["first/linear"].placement.stated() == {"ipu": 0, "stage": 0}
@@ -213,7 +217,7 @@ class Branches(torch.nn.Module):
     def forward(self, x):
         x = torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (x,))
         count, total = torch.while_loop(
-            lambda i, _: i < 3, lambda i, a: (i + 1, a + i * x), (torch.tensor(0), x)
+            lambda i, _: i < 3, lambda i, a: (i + 1, a + i * x), (torch.tensor(0), x.clone())
         )
         return x, count, total
 
