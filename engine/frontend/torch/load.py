@@ -24,7 +24,7 @@ __all__ = ["load_torch"]
 
 
 @without_collection()
-def load_torch(  # what a module leaves open
+def load_torch(  # noqa: PLR0913 # what a module leaves open
     source: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
