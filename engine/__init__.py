@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tilescope.engine.frontend.onnx.facts.trainables import write_trained
     from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
     from tilescope.engine.frontend.operator_file import load_operators
+    from tilescope.engine.frontend.torch import TorchFile, load_torch
     from tilescope.engine.graph import Graph, Tensor, concat
     from tilescope.engine.graph.vertex.codelet import Field, Scalar
     from tilescope.engine.ir import Recomputation
@@ -80,6 +81,7 @@ __all__ = [
     "Schedule",
     "Sgd",
     "Tensor",
+    "TorchFile",
     "Trainer",
     "check_operator",
     "codelet",
@@ -94,6 +96,7 @@ __all__ = [
     "load_machine",
     "load_onnx",
     "load_operators",
+    "load_torch",
     "map_codelet",
     "operator",
     "resolve_options",
@@ -135,6 +138,8 @@ _PLACES = {
     "concat": ("tilescope.engine.graph", "concat"),
     "for_training": ("tilescope.engine.training", "for_training"),
     "in_half": ("tilescope.engine.transform.half", "in_half"),
+    "TorchFile": ("tilescope.engine.frontend.torch.torch_file", "TorchFile"),
+    "load_torch": ("tilescope.engine.frontend.torch", "load_torch"),
     "load_machine": ("tilescope.engine.machine", "load_machine"),
     "load_onnx": ("tilescope.engine.frontend.onnx", "load_onnx"),
     "resolve_options": ("tilescope.engine.options", "resolve"),

@@ -13,6 +13,7 @@ from tilescope.completion import complete_machine
 from tilescope.console import progress
 
 if TYPE_CHECKING:
+    from tilescope.engine.frontend.source_model import SourceModel
     from tilescope.engine.ir.half_policy import HalfPolicy
     from tilescope.engine.machine import Machine
 
@@ -49,6 +50,7 @@ __all__ = [
     "policy_of",
     "settings_of",
     "shapes_of",
+    "source_of",
     "steps_of",
     "terms_of",
 ]
@@ -221,6 +223,17 @@ def load_operator_files(paths: list[Path] | None) -> None:
 
         for path in paths:
             load_operators(path)
+
+
+def source_of(model: Path) -> SourceModel:
+    """Return the model that a command line names: a file of ONNX or of PyTorch, or a function."""
+    from tilescope.engine.frontend.torch.torch_file import TorchFile, is_torch_file
+
+    if is_torch_file(str(model)):
+        return TorchFile(model)
+    from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+
+    return OnnxFile(model)
 
 
 def directory_of(text: str) -> Path:

@@ -45,6 +45,7 @@ from tilescope.run_arguments import (
     policy_of,
     settings_of,
     shapes_of,
+    source_of,
 )
 
 if TYPE_CHECKING:
@@ -73,11 +74,19 @@ def register(app: typer.Typer) -> None:
             "run model.onnx --ipus 2 --pipeline 2 --iterations 8",
             "run model.onnx --ipus 4 --replicas 2 --pipeline 2",
             "run model.onnx --verify --no-report",
+            "run module.py:make_model",
+            "run model.pt2 --dim batch=4",
             "run model.onnx --option debug.instrument=false --quiet",
         )
     )
     def run(
-        model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
+        model: Annotated[
+            Path,
+            typer.Argument(
+                help="ONNX file, .pt2 file, or FILE.py:FUNCTION that returns a PyTorch module.",
+                show_default=False,
+            ),
+        ],
         machine: MachineOption = "gc200",
         parameters: ParametersOption = "hardware",
         ipus: IpusOption = 1,
@@ -166,9 +175,9 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
         quiet: QuietOption = False,
     ) -> None:
-        """Run an ONNX model on a simulated machine and profile it."""
-        from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
+        """Run a model on a simulated machine and profile it."""
         from tilescope.engine.frontend.source_model import Setup
+        from tilescope.engine.frontend.torch.torch_file import TorchFile
         from tilescope.engine.host.memory import within_available
         from tilescope.engine.options import missing_report, resolve
         from tilescope.engine.recorder.recording import without_warnings_of_loss
@@ -177,6 +186,12 @@ def register(app: typer.Typer) -> None:
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
         load_operator_files(operators)
+        source = source_of(model)
+        if verify and isinstance(source, TorchFile):
+            raise typer.BadParameter(
+                "--verify compares an ONNX model with onnxruntime; in Python, compare the outputs"
+                " with those of the module"
+            )
         if verify and replicas > 1:
             raise typer.BadParameter(
                 "--verify compares one replica, and --replicas asks for several: leave one out"
@@ -205,13 +220,16 @@ def register(app: typer.Typer) -> None:
             dims_of(dim or []),
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
         )
-        setup = with_split(OnnxFile(model), setup, split, pipeline, simulated)
+        setup = with_split(source, setup, split, pipeline, simulated)
+        given = None if inputs is None else read_inputs(inputs)
+        if given is None and synthetic_data is None and isinstance(source, TorchFile):
+            given = source.examples(setup)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = run_model(
-                OnnxFile(model),
+                source,
                 simulated,
                 options,
-                inputs=None if inputs is None else read_inputs(inputs),
+                inputs=given,
                 setup=setup,
                 seed=seed,
                 iterations=iterations,
@@ -231,7 +249,7 @@ def register(app: typer.Typer) -> None:
         elif not quiet:
             _print(outcome, model, outputs, checks)
             for line in [
-                *explained(OnnxFile(model), setup, split, pipeline),
+                *explained(source, setup, split, pipeline),
                 *filter(None, [missing]),
             ]:
                 print_line(line)

@@ -41,6 +41,7 @@ from tilescope.run_arguments import (
     policy_of,
     settings_of,
     shapes_of,
+    source_of,
     steps_of,
     terms_of,
 )
@@ -78,7 +79,13 @@ def register(app: typer.Typer) -> None:
         )
     )
     def train(
-        model: Annotated[Path, typer.Argument(help="ONNX file.", show_default=False)],
+        model: Annotated[
+            Path,
+            typer.Argument(
+                help="ONNX file, .pt2 file, or FILE.py:FUNCTION that returns a PyTorch module.",
+                show_default=False,
+            ),
+        ],
         loss: Annotated[
             str,
             typer.Option(
@@ -247,10 +254,10 @@ def register(app: typer.Typer) -> None:
         as_json: AsJson = False,
         quiet: QuietOption = False,
     ) -> None:
-        """Train an ONNX model on a simulated machine."""
+        """Train a model on a simulated machine."""
         from tilescope.engine.frontend.onnx.facts.trainables import write_trained
-        from tilescope.engine.frontend.onnx.onnx_file import OnnxFile
         from tilescope.engine.frontend.source_model import Setup
+        from tilescope.engine.frontend.torch.torch_file import TorchFile
         from tilescope.engine.host.memory import within_available
         from tilescope.engine.ir import Recomputation
         from tilescope.engine.options import resolve
@@ -261,6 +268,7 @@ def register(app: typer.Typer) -> None:
         if as_json and quiet:
             raise typer.BadParameter("--json and --quiet are mutually exclusive")
         load_operator_files(operators)
+        source = source_of(model)
         if report_steps is not None and report is None:
             raise typer.BadParameter("--report-steps needs --report")
         recorded_steps = steps_of(report_steps or "1-10")
@@ -304,10 +312,10 @@ def register(app: typer.Typer) -> None:
             has_masters=not half_weights,
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
         )
-        setup = with_split(OnnxFile(model), setup, split, pipeline, simulated)
+        setup = with_split(source, setup, split, pipeline, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():
             outcome = train_model(
-                OnnxFile(model),
+                source,
                 simulated,
                 options,
                 data=read_inputs(data),
@@ -319,13 +327,15 @@ def register(app: typer.Typer) -> None:
                 n_computed_replicas=computed_of(replicas_computed, replicas),
                 progress=tell,
             )
-        if output is not None:
+        if output is not None and isinstance(source, TorchFile):
+            source.write_trained(outcome.weights, output)
+        elif output is not None:
             write_trained(model, outcome.weights, output)
         if as_json:
             print_json(_as_json(outcome, model, output, checkpoint))
         elif not quiet:
             _print(outcome, model, output, checkpoint)
-            for line in explained(OnnxFile(model), setup, split, pipeline):
+            for line in explained(source, setup, split, pipeline):
                 print_line(line)
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tilescope.engine.frontend.torch.load import load_torch
     from tilescope.engine.frontend.torch.program import TorchProgram
+    from tilescope.engine.frontend.torch.torch_file import TorchFile
 
-__all__ = ["TorchProgram", "load_torch"]
+__all__ = ["TorchFile", "TorchProgram", "load_torch"]
 
-_MODULES = {"TorchProgram": "program", "load_torch": "load"}
+_MODULES = {"TorchFile": "torch_file", "TorchProgram": "program", "load_torch": "load"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -11,9 +13,13 @@ from typing import Any
 
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.torch.containers import register_containers
+from tilescope.engine.frontend.torch.markers import define_markers
 from tilescope.engine.frontend.torch.table import is_whole
 
 __all__ = ["captured", "exported", "torch_module"]
+
+#: The variable by which PyTorch never runs code of a file, whatever its callers say.
+_FORCED = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 def torch_module() -> Any:
@@ -58,6 +64,7 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     """
     torch = torch_module()
     _complete(torch)
+    define_markers()
     register_containers()
     with _quietly():
         if isinstance(source, str | Path):
@@ -71,9 +78,9 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
                 f"Expected a torch.nn.Module, an ExportedProgram or the path of a .pt2 file, got"
                 f" {type(source).__name__}"
             )
-        with torch.fx.traceback.preserve_node_meta():
-            functional = program.run_decompositions({})
-            return _taken_apart(torch, functional)
+        whole = _with_detached(torch, program)
+        functional = _with_annotations(torch, lambda: whole.run_decompositions({}))
+        return _with_annotations(torch, lambda: _taken_apart(torch, functional))
 
 
 @cache
@@ -109,13 +116,29 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     _check_devices(module)
     before = {name: parameter.grad for name, parameter in module.named_parameters()}
     try:
-        with torch.fx.traceback.preserve_node_meta():
-            return torch.export.export(module, tuple(args), dict(kwargs), strict=False)
+        return _with_annotations(
+            torch, lambda: torch.export.export(module, tuple(args), dict(kwargs), strict=False)
+        )
     except Exception as error:  # PyTorch's errors have no common base
         raise BadModel(_sentence(module, error)) from error
     finally:
         for name, parameter in module.named_parameters():
             parameter.grad = before[name]
+
+
+def _with_annotations(torch: Any, call: Callable[[], Any]) -> Any:
+    """Return the result of a call that keeps the annotations of nodes; see `markers.placed`.
+
+    Where PyTorch fails at its own annotations, as it does of the graphs of conditions and loops,
+    it keeps none.
+    """
+    try:
+        with torch.fx.traceback.preserve_node_meta():
+            return call()
+    except AssertionError as error:
+        if "custom metadata" not in str(error):
+            raise
+    return call()
 
 
 def _check_devices(module: Any) -> None:
@@ -132,10 +155,43 @@ def _read(torch: Any, path: Path) -> Any:
     if not path.is_file():
         raise BadInput(f"Model file {path} does not exist")
     try:
-        return torch.export.load(path)
+        with _weights_only():
+            return torch.export.load(path)
     except Exception as error:  # likewise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadModel(f"{path} is not a program of torch.export.save: {reason}") from error
+
+
+def _with_detached(torch: Any, program: Any) -> Any:
+    """Return a program whose parts without gradients detach their results.
+
+    Those parts are graphs of their own, which decompositions put back into the program.
+    """
+    kind = torch.ops.higher_order.wrap_with_set_grad_enabled
+
+    def parts(module: Any) -> list[Any]:
+        return [
+            graph.owning_module.get_submodule(node.args[1].target)
+            for graph in _graphs(torch, module)
+            for node in graph.nodes
+            if node.target is kind and not node.args[0]
+        ]
+
+    if not parts(program.graph_module):
+        return program
+    module = copy.deepcopy(program.graph_module)
+    for part in parts(module):
+        (output,) = (node for node in part.graph.nodes if node.op == "output")
+        with part.graph.inserting_before(output):
+            detached = [
+                part.graph.call_function(torch.ops.aten.detach.default, (value,))
+                for value in output.args[0]
+            ]
+        for new, old in zip(detached, output.args[0], strict=True):
+            new.meta.update(old.meta)
+        output.args = (tuple(detached),)
+        part.recompile()
+    return program._update(module, program.graph_signature)
 
 
 def _taken_apart(torch: Any, program: Any) -> Any:
@@ -200,6 +256,20 @@ def _failing_place(module: Any, error: BaseException | None) -> str:
     if not place:
         return ""
     return f" in {f'module {path!r}' if path else 'the module itself'}, {place}"
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Let PyTorch unpickle tensors only: a file that asks for more is refused."""
+    before = os.environ.get(_FORCED)
+    os.environ[_FORCED] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_FORCED]
+        else:
+            os.environ[_FORCED] = before
 
 
 @contextmanager

@@ -1,23 +1,26 @@
 """Operators that say something of a module to the engine; in PyTorch, they compute what it says.
 
-They are PyTorch's operators ``tilescope::…``, which an export keeps. This module imports PyTorch.
+They are PyTorch's operators ``tilescope::…``, which an export keeps; they are defined on first use.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-import torch
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from tilescope.engine.errors import BadInput
+
+if TYPE_CHECKING:
+    import torch
 
 __all__ = [
     "available_memory",
     "begin_block",
     "custom_op",
+    "define_markers",
     "identity_loss",
     "nop",
     "placed",
@@ -28,35 +31,87 @@ __all__ = [
 
 _NONE = -1
 
+#: Schemas of the operators that return their operand.
+_SAME = {
+    "available_memory": "(Tensor x, float share) -> Tensor",
+    "begin_block": "(Tensor x, int ipu, int stage, int phase) -> Tensor",
+    "nop": "(Tensor x) -> Tensor",
+    "print_tensor": "(Tensor x, str title, bool prints_gradient) -> Tensor",
+    "recomputation_checkpoint": "(Tensor x) -> Tensor",
+}
+_LOSS = "(Tensor x, str reduction) -> Tensor"
+_CUSTOM = (
+    "(Tensor[] inputs, str name, str domain, int version, str attributes, Tensor[] outputs)"
+    " -> Tensor[]"
+)
+_PRODUCT = "(Tensor a, Tensor b, str mode, int factor, bool keeps_precision) -> Tensor"
 
-def _same_gradient(context: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-    return (gradient, *(None,) * context.n_others)
 
+@cache
+def define_markers() -> Mapping[str, Callable[..., Any]]:
+    """Define the operators in PyTorch, once, and return them by name."""
+    import torch
 
-def _marker(name: str, schema: str) -> Any:
-    """Define an operator that returns its operand, with the gradient of that."""
-    n_others = schema.count(",")
+    def defined(name: str, schema: str, function: Any, note: Any, gradient: Any) -> Any:
+        marker = torch.library.custom_op(
+            f"tilescope::{name}", function, mutates_args=(), schema=schema
+        )
+        marker.register_fake(function)
+        if gradient is not None:
+            marker.register_autograd(gradient, setup_context=note)
+        return marker
 
     def same(x: torch.Tensor, *_: Any) -> torch.Tensor:
         return x.clone()
 
-    definition = torch.library.custom_op(
-        f"tilescope::{name}", same, mutates_args=(), schema=f"({schema}) -> Tensor"
-    )
-    definition.register_fake(lambda x, *_: torch.empty_like(x))
+    def note_count(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.n_others = len(inputs) - 1
 
-    def note(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.n_others = n_others
+    def same_gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        return (gradient, *(None,) * ctx.n_others)
 
-    definition.register_autograd(_same_gradient, setup_context=note)
-    return definition
+    def reduced(x: torch.Tensor, reduction: str) -> torch.Tensor:
+        return x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x.clone()
+
+    def note_shape(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.shape, ctx.reduction = inputs[0].shape, inputs[1]
+
+    def loss_gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        factor = 1 / ctx.shape.numel() if ctx.reduction == "mean" else 1.0
+        return gradient.expand(ctx.shape) * factor, None
+
+    def zeros(
+        inputs: Any, name: Any, domain: Any, version: Any, attributes: Any, outputs: Any
+    ) -> Any:
+        return [torch.zeros_like(output) for output in outputs]
+
+    def product(a: torch.Tensor, b: torch.Tensor, *_: Any) -> torch.Tensor:
+        return torch.matmul(a, b)
+
+    def note_operands(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(inputs[0], inputs[1])
+
+    def product_gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        with torch.enable_grad():
+            a, b = (x.detach().requires_grad_() for x in ctx.saved_tensors)
+            found = torch.autograd.grad(torch.matmul(a, b), (a, b), gradient)
+        return (*found, None, None, None)
+
+    return {
+        **{
+            name: defined(name, schema, same, note_count, same_gradient)
+            for name, schema in _SAME.items()
+        },
+        "identity_loss": defined("identity_loss", _LOSS, reduced, note_shape, loss_gradient),
+        "custom_op": defined("custom_op", _CUSTOM, zeros, None, None),
+        "serialized_matmul": defined(
+            "serialized_matmul", _PRODUCT, product, note_operands, product_gradient
+        ),
+    }
 
 
-_begin_block = _marker("begin_block", "Tensor x, int ipu, int stage, int phase")
-_nop = _marker("nop", "Tensor x")
-_print_tensor = _marker("print_tensor", "Tensor x, str title, bool prints_gradient")
-_available_memory = _marker("available_memory", "Tensor x, float share")
-_checkpoint = _marker("recomputation_checkpoint", "Tensor x")
+def _marked(name: str, *given: Any) -> Any:
+    return define_markers()[name](*given)
 
 
 def begin_block(
@@ -72,7 +127,8 @@ def begin_block(
         As those of `tilescope.engine.ir.Placement`.
     """
     numbers = [_NONE if number is None else number for number in (ipu, stage, phase)]
-    return _begin_block(x, *numbers)
+    tensor: torch.Tensor = _marked("begin_block", x, *numbers)
+    return tensor
 
 
 @contextmanager
@@ -87,18 +143,22 @@ def placed(
         As those of `tilescope.engine.ir.Placement`.
     """
     numbers = {"ipu": ipu, "stage": stage, "phase": phase}
+    import torch
+
     with torch.fx.traceback.annotate({key: n for key, n in numbers.items() if n is not None}):
         yield
 
 
 def nop(x: torch.Tensor) -> torch.Tensor:
     """Return a tensor by an operation that computes nothing and that no pass removes."""
-    return _nop(x)
+    tensor: torch.Tensor = _marked("nop", x)
+    return tensor
 
 
 def print_tensor(x: torch.Tensor, title: str = "", *, prints_gradient: bool = True) -> torch.Tensor:
     """Return a tensor, which the device prints whenever it is computed."""
-    return _print_tensor(x, title, prints_gradient)
+    tensor: torch.Tensor = _marked("print_tensor", x, title, prints_gradient)
+    return tensor
 
 
 def available_memory(x: torch.Tensor, share: float) -> torch.Tensor:
@@ -111,36 +171,14 @@ def available_memory(x: torch.Tensor, share: float) -> torch.Tensor:
     """
     if not 0 < share <= 1:
         raise BadInput(f"The share of available memory must be above 0 and at most 1, got {share}")
-    return _available_memory(x, float(share))
+    tensor: torch.Tensor = _marked("available_memory", x, float(share))
+    return tensor
 
 
 def recomputation_checkpoint(x: torch.Tensor) -> torch.Tensor:
     """Return a tensor that is kept for the backward pass where others are computed again."""
-    return _checkpoint(x)
-
-
-def _reduced(x: torch.Tensor, reduction: str) -> torch.Tensor:
-    return x.mean() if reduction == "mean" else x.sum() if reduction == "sum" else x
-
-
-def _copy_of_reduced(x: torch.Tensor, reduction: str) -> torch.Tensor:
-    return _reduced(x, reduction).clone()
-
-
-def _note_shape(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.shape, ctx.reduction = inputs[0].shape, inputs[1]
-
-
-def _loss_gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-    factor = 1 / ctx.shape.numel() if ctx.reduction == "mean" else 1.0
-    return gradient.expand(ctx.shape) * factor, None
-
-
-_identity_loss = torch.library.custom_op(
-    "tilescope::identity_loss", _copy_of_reduced, mutates_args=()
-)
-_identity_loss.register_fake(_copy_of_reduced)
-_identity_loss.register_autograd(_loss_gradient, setup_context=_note_shape)
+    tensor: torch.Tensor = _marked("recomputation_checkpoint", x)
+    return tensor
 
 
 def identity_loss(x: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
@@ -160,22 +198,8 @@ def identity_loss(x: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
     """
     if reduction not in ("mean", "sum", "none"):
         raise BadInput(f"Unknown reduction {reduction!r}: expected 'mean', 'sum' or 'none'")
-    return _identity_loss(x, reduction)
-
-
-def _zeros(
-    inputs: list[torch.Tensor],
-    name: str,
-    domain: str,
-    version: int,
-    attributes: str,
-    outputs: list[torch.Tensor],
-) -> list[torch.Tensor]:
-    return [torch.zeros_like(output) for output in outputs]
-
-
-_custom_op = torch.library.custom_op("tilescope::custom_op", _zeros, mutates_args=())
-_custom_op.register_fake(_zeros)
+    tensor: torch.Tensor = _marked("identity_loss", x, reduction)
+    return tensor
 
 
 def custom_op(  # as PopTorch has it
@@ -202,32 +226,8 @@ def custom_op(  # as PopTorch has it
         Numbers, strings and lists of them, by name.
     """
     text = json.dumps(dict(attributes or {}))
-    results = _custom_op(list(inputs), name, domain, version, text, list(example_outputs))
+    results = _marked("custom_op", list(inputs), name, domain, version, text, list(example_outputs))
     return list(results)
-
-
-def _product(
-    a: torch.Tensor, b: torch.Tensor, mode: str, factor: int, keeps_precision: bool
-) -> torch.Tensor:
-    return torch.matmul(a, b)
-
-
-def _note_operands(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(inputs[0], inputs[1])
-
-
-def _product_gradient(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-    with torch.enable_grad():
-        a, b = (x.detach().requires_grad_() for x in ctx.saved_tensors)
-        found = torch.autograd.grad(torch.matmul(a, b), (a, b), gradient)
-    return (*found, None, None, None)
-
-
-_serialized_matmul = torch.library.custom_op(
-    "tilescope::serialized_matmul", _product, mutates_args=()
-)
-_serialized_matmul.register_fake(_product)
-_serialized_matmul.register_autograd(_product_gradient, setup_context=_note_operands)
 
 
 def serialized_matmul(
@@ -254,4 +254,5 @@ def serialized_matmul(
     keeps_precision
         Whether partial results have the precision of the sum.
     """
-    return _serialized_matmul(a, b, mode, factor, keeps_precision)
+    tensor: torch.Tensor = _marked("serialized_matmul", a, b, mode, factor, keeps_precision)
+    return tensor

@@ -359,6 +359,7 @@ _EDGES = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
 MODULES: Mapping[str, tuple[Callable[[], nn.Module], tuple[Any, ...], Mapping[str, Any]]] = {
     "resnet-18": (lambda: ResNet((2, 2, 2, 2), is_narrow=False), (_IMAGE,), {}),
     "resnet-50": (lambda: ResNet((3, 4, 6, 3), is_narrow=True), (_IMAGE,), {}),
+    "bottlenecks": (lambda: ResNet((1, 2, 2, 1), is_narrow=True), (_IMAGE,), {}),
     "bert": (_bert, (_IDS,), {"attention_mask": torch.tensor([[1] * 6, [1] * 4 + [0] * 2])}),
     "lstm": (Recurrent, (_IDS,), {}),
     "gpt-2 with cache": (

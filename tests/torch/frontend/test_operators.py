@@ -1,8 +1,12 @@
-"""Every operator of the table: values as PyTorch's, and gradients as autograd's."""
+"""Every operator of the table: values as PyTorch's, and gradients as autograd's.
+
+Calls are tried several at a time, since most of the time is that of an export and a compilation.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,90 +16,120 @@ from tests.torch.frontend.cases import Case
 from tests.torch.frontend.machine import near, ran, tensors_of
 
 from tilescope.engine.frontend.torch import load_torch
+from tilescope.engine.frontend.torch.refused import LEFT
 from tilescope.engine.training import Loss, Sgd, for_training
 
 _CASES = [*elementwise_cases.CASES, *layer_cases.CASES, *movement_cases.CASES]
 
-
-class _Call(torch.nn.Module):
-    """A call with floating-point arguments as parameters; returns its results and their loss."""
-
-    def __init__(self, given: Case) -> None:
-        super().__init__()
-        self.given = given
-        for index, item in enumerate(given.args):
-            if isinstance(item, torch.Tensor):
-                if item.is_floating_point() and given.has_gradient:
-                    setattr(self, f"a{index}", torch.nn.Parameter(item.clone()))
-                else:
-                    self.register_buffer(f"b{index}", item.clone())
-
-    def forward(self, *tensors):
-        """Call the function."""
-        if self.given.has_gradient:
-            args = [getattr(self, f"a{i}", self._held(i)) for i in range(len(self.given.args))]
-        else:
-            args = self._args(tensors)
-        results = tensors_of(self.given.function(*args))
-        floats = [r for r in results if r.is_floating_point() and r.requires_grad]
-        total = sum((r * factors(r)).sum() for r in floats)
-        return (*results, *([total] if floats else []))
-
-    def _held(self, index):
-        return getattr(self, f"b{index}", self.given.args[index])
-
-    def _args(self, tensors):
-        rest = iter(tensors)
-        return [next(rest) if isinstance(a, torch.Tensor) else a for a in self.given.args]
-
-
-def factors(x: torch.Tensor) -> torch.Tensor:
-    """Return what the elements of a result count in the loss."""
-    return torch.linspace(0.5, 1.5, max(1, x.numel())).reshape(x.shape)
-
+#: Calls of one module.
+_N_TOGETHER = 12
 
 #: What PyTorch says of its own functions.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 
 
-@pytest.mark.parametrize("given", _CASES, ids=[given.name for given in _CASES])
-def test_values(given: Case):
-    module = _Call(Case(given.name, given.function, given.args, has_gradient=False))
-    args = [item.clone() for item in given.args if isinstance(item, torch.Tensor)]
-    program = load_torch(module, args)
-    outputs, _ = ran(program.model, program.take(args))
-    actual, expected = program.give(outputs), module(*args)
-    for index, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
-        near(ours, theirs, given.tolerance, f"output {index}")
+class _Calls(torch.nn.Module):
+    """Calls whose tensors are arguments; returns a list of results by call."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        super().__init__()
+        self.cases = cases
+
+    def forward(self, *tensors):
+        """Call the functions."""
+        rest = iter(tensors)
+        return [
+            tensors_of(
+                given.function(
+                    *(next(rest) if isinstance(a, torch.Tensor) else a for a in given.args)
+                )
+            )
+            for given in self.cases
+        ]
+
+    def tensors(self):
+        """Return the tensors of all calls."""
+        return [a.clone() for c in self.cases for a in c.args if isinstance(a, torch.Tensor)]
+
+
+class _Differentiated(torch.nn.Module):
+    """Calls whose floating-point tensors are parameters; returns the sum of their losses."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        super().__init__()
+        self.cases = cases
+        for number, given in enumerate(cases):
+            for index, item in enumerate(given.args):
+                if _is_float(item):
+                    setattr(self, f"p{number}_{index}", torch.nn.Parameter(item.clone()))
+                elif isinstance(item, torch.Tensor):
+                    self.register_buffer(f"p{number}_{index}", item.clone())
+
+    def forward(self):
+        """Call the functions."""
+        total = torch.zeros(())
+        for number, given in enumerate(self.cases):
+            args = [getattr(self, f"p{number}_{i}", a) for i, a in enumerate(given.args)]
+            for result in tensors_of(given.function(*args)):
+                if result.is_floating_point() and result.requires_grad:
+                    total = total + (result * _factors(result)).sum()
+        return total
+
+
+def _is_float(item: object) -> bool:
+    return isinstance(item, torch.Tensor) and item.is_floating_point()
+
+
+def _factors(x: torch.Tensor) -> torch.Tensor:
+    """Return what the elements of a result count in the loss."""
+    return torch.linspace(0.5, 1.5, max(1, x.numel())).reshape(x.shape)
+
+
+def _batches(cases: Sequence[Case]) -> list[Sequence[Case]]:
+    return [cases[i : i + _N_TOGETHER] for i in range(0, len(cases), _N_TOGETHER)]
 
 
 def _is_differentiable(given: Case) -> bool:
     """Return whether a case is one of floats that makes floats."""
-    takes = any(isinstance(a, torch.Tensor) and a.is_floating_point() for a in given.args)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = tensors_of(given.function(*given.args))
-    return given.has_gradient and takes and any(t.is_floating_point() for t in results)
+    return given.has_gradient and any(map(_is_float, given.args)) and any(map(_is_float, results))
 
 
-_DIFFERENTIATED = [given for given in _CASES if _is_differentiable(given)]
+def _name(cases: Sequence[Case]) -> str:
+    return f"{cases[0].name} to {cases[-1].name}"
 
 
-@pytest.mark.parametrize("given", _DIFFERENTIATED, ids=[given.name for given in _DIFFERENTIATED])
-def test_gradients(given: Case):
-    module = _Call(given)
-    expected = module()[-1]
-    expected.backward()
+@pytest.mark.parametrize("cases", _batches(_CASES), ids=_name)
+def test_values(cases: Sequence[Case]):
+    module = _Calls(cases)
+    args = module.tensors()
+    program = load_torch(module, args)
+    outputs, _ = ran(program.model, program.take(args))
+    for given, ours, theirs in zip(cases, program.give(outputs), module(*args), strict=True):
+        for index, (actual, expected) in enumerate(zip(ours, theirs, strict=True)):
+            near(actual, expected, given.tolerance, f"{given.name}, output {index}")
+
+
+@pytest.mark.parametrize(
+    "cases", _batches([given for given in _CASES if _is_differentiable(given)]), ids=_name
+)
+def test_gradients(cases: Sequence[Case]):
+    module = _Differentiated(cases)
+    module().backward()
     program = load_torch(module, is_training=True)
     named = {n: p.grad.numpy() for n, p in module.named_parameters() if p.grad is not None}
-    loss = Loss(kind="identity", output=program.model.outputs[-1][0], reduction="sum")
+    loss = Loss(kind="identity", output="output", reduction="sum")
     model = for_training(program.model, loss, Sgd(lr=0.0), anchors=list(named))
     outputs, _ = ran(model, {})
     for name, gradient in named.items():
+        given = cases[int(name[1:].partition("_")[0])]
         scale = max(np.abs(gradient).max(initial=0), 0.1)
-        near(
-            outputs[f"Gradient___{name}"] / scale,
-            gradient / scale,
-            max(1e-4, given.tolerance),
-            name,
-        )
+        actual = outputs[f"Gradient___{name}"] / scale
+        near(actual, gradient / scale, max(1e-4, given.tolerance), f"{given.name}, {name}")
+
+
+def test_operators_that_pytorch_takes_apart_are_tried():
+    tried = {given.operator for given in _CASES}
+    assert set(LEFT) <= tried | {"aten.embedding_bag"}

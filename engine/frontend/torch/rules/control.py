@@ -19,6 +19,11 @@ def _value_of(emit: Emission, given: Any) -> Value:
     return emit.constant(given, dtype)
 
 
+def _single(results: Any) -> Any:
+    """Return the only result of a graph, which is one or a sequence of one."""
+    return results[0] if isinstance(results, list | tuple) else results
+
+
 def _cond(
     emit: Emission, predicate: Any, if_true: Any, if_false: Any, operands: Sequence[Any] = ()
 ) -> list[Value]:
@@ -40,11 +45,11 @@ def _while_loop(
     additional: Sequence[Any] = (),
 ) -> list[Value]:
     states = [_value_of(emit, item) for item in carried]
-    (begins,) = emit.inlined(condition, [*states, *additional])
+    begins = _single(emit.inlined(condition, [*states, *additional]))
 
     def goes_on(inside: Emission, results: Sequence[Any]) -> list[Value]:
         after = [_value_of(inside, item) for item in results]
-        (again,) = inside.inlined(condition, [*after, *additional])
+        again = _single(inside.inlined(condition, [*after, *additional]))
         return [inside.reshape(_value_of(inside, again), ()), *after]
 
     types = [((), "int64"), ((), "bool"), *((s.shape, s.dtype) for s in states)]
