@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 __all__ = ["isRunningOnIpu", "running_on_ipu"]
 
-_is_running: ContextVar[bool] = ContextVar("is_running", default=False)
+#: How many exports are under way: a plain value, which PyTorch's exports can read, too.
+_state = {"n_exports": 0}
 
 
 def isRunningOnIpu() -> bool:
     """Whether the code that asks is part of a model on the device."""
-    return _is_running.get()
+    return _state["n_exports"] > 0
 
 
 @contextmanager
 def running_on_ipu() -> Iterator[None]:
     """Let what is called be part of a model on the device."""
-    token = _is_running.set(True)
+    _state["n_exports"] += 1
     try:
         yield
     finally:
-        _is_running.reset(token)
+        _state["n_exports"] -= 1

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from tilescope.engine.compiler.cache.programs import ProgramFolder, ProgramParts
+from tilescope.engine.compiler.executable.parts import Parts
 from tilescope.engine.errors import BadExecutable
 from tilescope.engine.ir import Model
 from tilescope.engine.machine import Machine
@@ -48,7 +49,7 @@ class ProgramQuestion:
         digest = blake2b(repr((parts.question, others)).encode(), digest_size=8).digest()
         return f"{int.from_bytes(digest)}.popef"
 
-    def parts_in(self, folder: Path) -> ProgramParts | None:
+    def parts_in(self, folder: Path) -> Parts | None:
         """Return the parts of the program in a folder; None if nothing stands for the model."""
         return parts_of(ProgramFolder(folder), self.model, self.machine, self.settings)
 

@@ -70,7 +70,9 @@ def _outcome(program: Program, checkout: Path, scratch: Path, digits: Path) -> s
     folder = scratch / program.repository / Path(program.path).parent
     if not folder.exists():
         shutil.copytree(source.parent, folder, symlinks=True)
-    paths = [_STUBS, ROOT, ROOT / "compat", os.environ.get("PYTHONPATH", "")]
+    # Other packages look for torchvision, too, and would ask the stub for more than data.
+    stubs = [_STUBS] if "torchvision" in source.read_text() else []
+    paths = [*stubs, ROOT, ROOT / "compat", os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "DIGITS": str(digits),

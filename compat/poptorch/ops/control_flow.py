@@ -18,6 +18,11 @@ def _listed(results: Any) -> list[torch.Tensor]:
     return [*results] if isinstance(results, (list, tuple)) else [results]
 
 
+def _copied(results: Any) -> list[torch.Tensor]:
+    """Return results as PyTorch asks for those of a branch: none of them is an operand."""
+    return [tensor.clone() for tensor in _listed(results)]
+
+
 def for_loop(count: int, body: _Body, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     """Return what a function makes of tensors when it takes its own results again and again.
 
@@ -82,10 +87,10 @@ def cond(
     n_then = len(then_inps)
 
     def then(*tensors: torch.Tensor) -> list[torch.Tensor]:
-        return _listed(then_body(*tensors[:n_then]))
+        return _copied(then_body(*tensors[:n_then]))
 
     def otherwise(*tensors: torch.Tensor) -> list[torch.Tensor]:
-        return _listed(else_body(*tensors[n_then:]))
+        return _copied(else_body(*tensors[n_then:]))
 
     results = torch.cond(condition, then, otherwise, (*then_inps, *else_inps))
     return _listed(results)

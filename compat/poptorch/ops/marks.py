@@ -24,17 +24,8 @@ __all__ = [
     "set_overlap_for_output",
 ]
 
-#: Arguments of `ipu_print_tensor` that only change how it looks, with their defaults.
-_LOOKS = {
-    "summarise_threshold": 1000,
-    "edge_items": 3,
-    "max_line_width": 80,
-    "digits": 4,
-    "float_format": "auto",
-    "separator": ", ",
-    "open_bracket": "(",
-    "close_bracket": ")",
-}
+#: How `ipu_print_tensor` writes numbers by default.
+_LOOKS = (1000, 3, 80, 4, "auto", ", ", "(", ")")
 
 
 def check_tensor(value: Any, message: str) -> None:
@@ -76,7 +67,17 @@ def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
 
 
 def ipu_print_tensor(
-    tensor: torch.Tensor, title: str = "", print_gradient: bool = True, **looks: Any
+    tensor: torch.Tensor,
+    title: str = "",
+    print_gradient: bool = True,
+    summarise_threshold: int = 1000,
+    edge_items: int = 3,
+    max_line_width: int = 80,
+    digits: int = 4,
+    float_format: str = "auto",
+    separator: str = ", ",
+    open_bracket: str = "(",
+    close_bracket: str = ")",
 ) -> torch.Tensor:
     """Return a tensor, which the device prints.
 
@@ -88,23 +89,29 @@ def ipu_print_tensor(
         Printed before it.
     print_gradient
         Whether its gradient is printed, too.
-    **looks
-        ``summarise_threshold``, ``edge_items``, ``max_line_width``, ``digits``, ``float_format``,
-        ``separator``, ``open_bracket``, ``close_bracket``: they have no effect.
+    summarise_threshold, edge_items, max_line_width, digits, float_format
+        How numbers are written; without effect.
+    separator, open_bracket, close_bracket
+        What stands between and around them; without effect.
 
     Raises
     ------
     Error
         When it is not a tensor.
-    TypeError
-        When an argument is unknown.
     """
     check_tensor(tensor, "ipu print tensor must take a torch.tensor argument.")
-    for name, value in looks.items():
-        if name not in _LOOKS:
-            raise TypeError(f"ipu_print_tensor() has no argument {name!r}: {', '.join(_LOOKS)}")
-        if value != _LOOKS[name]:
-            warn_once(f"ipu_print_tensor({name}=…)", "tensors are printed in one form")
+    looks = (
+        summarise_threshold,
+        edge_items,
+        max_line_width,
+        digits,
+        float_format,
+        separator,
+        open_bracket,
+        close_bracket,
+    )
+    if looks != _LOOKS:
+        warn_once("the format of ipu_print_tensor", "tensors are printed in one form")
     return markers.print_tensor(tensor, title, prints_gradient=print_gradient)
 
 

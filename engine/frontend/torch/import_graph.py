@@ -186,8 +186,8 @@ class GraphImport:
         return given
 
     def size_of(self, size: Any) -> Any:
-        """Return the number that a symbolic size is; None where it is of a value not seen yet."""
-        if isinstance(size, int | float):
+        """Return the number of a symbolic size, or what is none; None for values not seen yet."""
+        if not hasattr(size, "node"):
             return size
         number = size.node.expr.subs(self.sizes)
         if number.free_symbols:
