@@ -84,4 +84,5 @@ NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
 PODS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C22": pods.resnet_rate,
     "F25": pods.bert_rate,
+    "F26": pods.conformer_ratios,
 }

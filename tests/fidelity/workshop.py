@@ -87,8 +87,8 @@ def training_step() -> Mapping[str, float]:
     every = {name: int(array.sum()) for name, array in memory.categories.items()}
     (weight,) = (v for v in trainer.compiled.held if v.name == "fc1.weight")
     return {
-        "cycles": float(known["cycles.compute"]) + float(known["cycles.exchange"]),
-        "floating-point operations": float(known["flops.total"]),
+        "cycles": sum(float(known[name] or 0) for name in ("cycles.compute", "cycles.exchange")),
+        "floating-point operations": float(known["flops.total"] or 0),
         "tile 201, gaps included": int(memory.including_gaps[_TILE]),
         "tile 201, gaps left out": int(memory.excluding_gaps[_TILE]),
         "tile 201, control code": tile["controlCode"],
