@@ -80,7 +80,7 @@ $(TORCH_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(TORCH_VENV)
 	@$(TORCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 	@$(TORCH_VENV)/bin/python -m pip install --quiet --constraint constraints.txt \
-	  --build-constraint constraints.txt --editable '.[all,torch]' --group test '$(TORCH)'
+	  --build-constraint constraints.txt --editable '.[all,torch]' --group test --group networks '$(TORCH)'
 	@touch $@
 
 test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, and run programs of PopTorch's names, in an environment of its own; needs a network connection the first time; one to four minutes

@@ -35,6 +35,7 @@ from docs.pages import (
     recomputation,
     schema,
     speed,
+    torch_operators,
 )
 
 __all__ = ["PAGES", "main"]
@@ -60,6 +61,7 @@ PAGES: Mapping[str, tuple[str, Callable[[], str]]] = {
     "recomputation-picture": ("images/recomputation.svg", recomputation.picture),
     "schema": ("reference/schema.md", schema.render),
     "speed": ("explanation/speed.md", speed.render),
+    "torch": ("reference/torch.md", torch_operators.render),
     "layers": ("images/layers.svg", layers.render),
     "machines": ("reference/machines.md", machines.render),
 }

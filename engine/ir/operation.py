@@ -209,6 +209,8 @@ class Node:
         What it belongs to in a training step; None in a model that is not trained.
     recomputed_by
         Kinds of recomputation that would compute it again, where nothing is computed again.
+    line
+        Base name and line of the source that it is from; None where the model does not say.
     """
 
     operator: Operator
@@ -224,6 +226,7 @@ class Node:
     origin: Operation | None = None
     training_pass: TrainingPass | None = None
     recomputed_by: tuple[str, ...] = ()
+    line: tuple[str, int] | None = None
 
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"

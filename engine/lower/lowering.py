@@ -187,6 +187,7 @@ class Lowering:
                     operation.source,
                     _detail(node) | _training_detail(operations, position),
                     weights_digest=joint_digest(weights),
+                    line=node.line,
                 )
                 inside = here._at(Sequence(operation.name, debug=debug), debug)
             training_pass = operation.training_pass or self.training_pass

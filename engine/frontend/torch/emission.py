@@ -133,6 +133,7 @@ class Emission:
             version=version,
             n_outputs=n_results,
             regions=regions,
+            line=self.line,
         )
         values = self.builder.add(node, (self.name,) * n_results)
         return tuple(value for value in values if value is not None)

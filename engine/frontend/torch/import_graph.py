@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
@@ -125,13 +126,14 @@ class GraphImport:
             return args[0][args[1]]
         if not _is_overload(node.target) and not _is_region(node.target):
             return node.target(*args, **kwargs)  # of sizes
+        line = line_of(node)
         emission = Emission(
             builder=self.builder,
             name=self._name(node),
             source=str(node.target).rpartition(".")[0] or str(node.target),
             place=place_of(node),
             types=self._types(node),
-            line=line_of(node),
+            line=None if line is None else (Path(line[0]).name, line[1]),
             facts=self.facts,
             graphs=self,
         )

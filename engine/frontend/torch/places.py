@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,4 +41,8 @@ def place_of(node: Any) -> str:
 
 
 def _is_of_torch(file: str) -> bool:
-    return bool(re.search(r"(^|[/\\])torch[/\\]", file))
+    # A trace names PyTorch's files in full, or from its own folder.
+    package = (
+        str(Path(sys.modules["torch"].__file__ or "").parent) if "torch" in sys.modules else ""
+    )
+    return file.startswith(("torch/", "torch\\", package or "torch/"))

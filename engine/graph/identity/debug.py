@@ -36,7 +36,8 @@ class DebugContext:
         Useful floating-point operations of one execution; None if its definition does not determine
         them.
     line
-        Base name and line of the source that called the graph API; None for operations of a model.
+        Base name and line of the source that called the graph API, or that an operation of a model
+        is from; None where the model does not say.
     """
 
     name: str
@@ -57,6 +58,7 @@ class DebugContext:
         *,
         weights_digest: str | None = None,
         flops: int | None = None,
+        line: tuple[str, int] | None = None,
     ) -> DebugContext:
         """Return a context nested in this one.
 
@@ -64,7 +66,7 @@ class DebugContext:
         ----------
         name
             Its own name, inside this one's.
-        layer, operation, detail, weights_digest, flops
+        layer, operation, detail, weights_digest, flops, line
             As for `DebugContext`.
         """
         return DebugContext(
@@ -75,7 +77,7 @@ class DebugContext:
             self,
             weights_digest,
             flops,
-            None if layer not in ENGINE_LAYERS or self.is_in_model else calling_line(),
+            line if layer not in ENGINE_LAYERS or self.is_in_model else calling_line(),
         )
 
     @property

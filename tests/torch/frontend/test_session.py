@@ -43,8 +43,10 @@ def alone():
 
 def test_profile_in_three_lines(tmp_path):
     with tilescope.profile(Net(), torch.ones(2, 4), machine=MACHINE, directory=tmp_path) as report:
-        rows = report.rows(debug_context, "layer", "name")
-    assert {("torch", "fc/linear"), ("torch", "relu")} <= set(rows)
+        rows = report.rows(debug_context, "layer", "name", "file_name", "line_number")
+    places = {name: (file, line) for layer, name, file, line in rows if layer == "torch"}
+    forward = Net.forward.__code__.co_firstlineno + 1
+    assert places["fc/linear"] == places["relu"] == ("test_session.py", forward)
 
 
 @pytest.mark.parametrize(
