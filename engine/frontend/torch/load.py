@@ -259,6 +259,6 @@ def _placeholders(program: Any) -> list[Any]:
 
 
 def _constant(spec: Any, node: Any) -> Any:
-    """Return the value of an argument that is no tensor."""
+    """Return the value of an argument that is not a tensor."""
     held = getattr(spec.arg, "value", None)
     return node.meta.get("val") if held is None else held
