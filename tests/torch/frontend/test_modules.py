@@ -7,6 +7,9 @@ import torch
 from tests.torch.frontend.machine import check_gradients, check_inference, tensors_of
 from tests.torch.frontend.modules import MODULES
 
+#: What transformers and PyTorch Geometric say of their own calls.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
 
 class _WithLoss(torch.nn.Module):
     """A module whose last result is the mean of the squares of all others."""
