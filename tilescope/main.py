@@ -22,8 +22,8 @@ __all__ = ["COMMANDS", "command_line", "main"]
 #: Modules of ``tilescope.commands`` in the order of the help, with the first line of their help, so
 #: that the list of commands loads none of them; all define ``register(app)``.
 COMMANDS = {
-    "run": "Run an ONNX model on a simulated machine and profile it.",
-    "train": "Train an ONNX model on a simulated machine.",
+    "run": "Run a model on a simulated machine and profile it.",
+    "train": "Train a model on a simulated machine.",
     "reports": "List reports with model, machine, runs, cycles, fullest tile and state.",
     "serve": "Serve reports to a browser on this computer; the printed link holds a token.",
     "summary": "Show machine, graph, memory, execution, provenance and options of a report.",

@@ -41,6 +41,7 @@ IMPORTS = {
     "engine/compiler/executable/codelet_place.py codelet_modules": "modules of codelets",
     "engine/frontend/operator_file.py load_operators": "the file of --operators: documented",
     "engine/frontend/onnx/__init__.py __getattr__": "names of the package",
+    "engine/frontend/torch/__init__.py __getattr__": "names of the package",
     "engine/host/jit/settings.py _setting": "numba",
     "engine/session/warmup.py _Kernel.launcher": "modules of codelets",
     "reports/__init__.py __getattr__": "names of the package",
