@@ -42,6 +42,11 @@ that data decide needs `poptorch.cond`, `torch.cond` or `torch.where`.
 - `getPerfCounters` and the latencies are in the time of the simulated machine, so that they are the
   same in every run.
 - `AsynchronousDataAccessor` loads batches in a process of its own, which ends with the program.
+- Where several elements of a window are the largest, max pooling gives all of them the whole
+  gradient, as PopLibs does; PyTorch gives it to the first. Trainings on images with constant
+  backgrounds differ from PyTorch's by that.
+- The loss of a module is the output that `identity_loss` marks, else that of a loss of PyTorch,
+  else the last scalar.
 - Files of `save` are unpickled by `load`: load only your own.
 
 Not supported: phased execution, tensors off the chip, weights that differ by group of replicas,

@@ -157,6 +157,32 @@ def test_a_marked_loss_is_the_loss() -> None:
     torch.testing.assert_close(model.weight, torch.full((3,), -1.0))
 
 
+def test_the_loss_may_stand_before_other_scalars() -> None:
+    class Accurate(Classifier):
+        def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> Any:
+            scores = self.layer(x)
+            accuracy = (scores.argmax(-1) == labels).float().mean()
+            return self.loss(scores, labels), accuracy
+
+    model = Accurate()
+    before = model.layer.weight.clone()
+    device = poptorch.trainingModel(model, quiet(), torch.optim.SGD(model.parameters(), lr=0.1))
+    loss, accuracy = device(*batch(4))
+    assert loss > accuracy
+    assert not torch.equal(model.layer.weight, before)
+
+
+def test_a_model_stays_in_the_mode_that_it_was_wrapped_in() -> None:
+    class Moded(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1 if self.training else x
+
+    model = Moded().train()
+    device = poptorch.inferenceModel(model, quiet())
+    model.eval()
+    assert torch.equal(device(torch.zeros(2)), torch.ones(2))
+
+
 def test_a_module_without_a_loss_is_refused() -> None:
     device = poptorch.trainingModel(Classifier(), quiet())
     with pytest.raises(poptorch.Error, match="Couldn't find a loss"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping
@@ -69,6 +70,8 @@ class PoplarExecutor:
         optimizer: Any = None,
     ) -> None:
         self.__dict__["_user_model"] = model
+        # A model stays in the mode that it has now: a change of the user's own does not reach it.
+        self._model = copy.copy(model)
         if options is not None and not isinstance(options, Options):
             raise createPoptorchError(
                 f"Invalid type: 'options' is of type {type(options)} (Expected poptorch.Options)"
@@ -212,7 +215,7 @@ class PoplarExecutor:
         try:
             with unwrapped(self._user_model):
                 graph = exported(
-                    self._user_model,
+                    self._model,
                     narrowed,
                     options,
                     self._trained_paths(),

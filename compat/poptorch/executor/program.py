@@ -56,6 +56,13 @@ _SCALE, _HELD_SCALE = "finalLossScale", "lossScaling"
 #: Kinds of recomputation by PopART's numbers.
 _RECOMPUTATIONS = ("none", "standard", "norm", "pipeline", "all")
 
+#: Losses of PyTorch whose names do not end with "loss".
+_LOSSES = (
+    "aten.binary_cross_entropy",
+    "aten.binary_cross_entropy_with_logits",
+    "aten.kl_div",
+)
+
 _SYNTHETIC = ("", "zeros", "random_normal", "random_uniform")
 
 
@@ -241,7 +248,10 @@ def _check_depth(model: Model, plan: BatchPlan, *, is_training: bool) -> None:
 
 
 def _loss_of(interface: TorchProgram) -> str:
-    """Return the name of the output that is the loss: the last marked one, or the last scalar.
+    """Return the name of the output that is the loss.
+
+    It is the last one that is marked, else the last one that a loss of PyTorch computes, else the
+    last scalar.
 
     Raises
     ------
@@ -255,6 +265,16 @@ def _loss_of(interface: TorchProgram) -> str:
         for name, value in interface.model.outputs
         if value.dtype.startswith("float") and int(np.prod(value.shape)) == 1
     ]
+    computed = {
+        value.name
+        for operation in interface.model.operations
+        if operation.source.endswith("loss") or operation.source in _LOSSES
+        for value in operation.results
+    }
+    outputs = dict(interface.model.outputs)
+    losses = [name for name in scalars if outputs[name].name in computed]
+    if losses:
+        return losses[-1]
     if not scalars:
         raise createPoptorchError(
             f"Couldn't find a loss in graph: {interface.model.name} returns"
