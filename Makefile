@@ -37,7 +37,7 @@ APART := --ignore tests/bench --ignore tests/torch
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks sizes wheel-test clean
+.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -212,6 +212,11 @@ fidelity: $(READY)  ## Build the published programs, compare simulated and publi
 networks: $(READY)  ## As fidelity, with whole networks at several batches; takes about half an hour
 	@echo "==> published and simulated figures, whole networks included"
 	@$(IN_TREE) $(BIN)/python -m tests.fidelity --networks
+	@$(BIN)/python docs/generate.py fidelity
+
+pods: $(READY)  ## As fidelity, with training steps on up to 16 IPUs; takes about a quarter of an hour and 8 GB
+	@echo "==> published and simulated figures, training on Pods included"
+	@$(IN_TREE) $(BIN)/python -m tests.fidelity --pods
 	@$(BIN)/python docs/generate.py fidelity
 
 sizes: $(READY)  ## Print the largest files and functions; never fails

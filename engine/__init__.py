@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         for_training,
     )
     from tilescope.engine.transform.half import in_half
+    from tilescope.engine.transform.serialise import in_batch_parts
 
 __all__ = [
     "AdaDelta",
@@ -92,6 +93,7 @@ __all__ = [
     "custom_operator",
     "for_training",
     "forget_operator",
+    "in_batch_parts",
     "in_half",
     "load_machine",
     "load_onnx",
@@ -137,6 +139,7 @@ _PLACES = {
     "compile_source": ("tilescope.engine.session.source_compilation", "compile_source"),
     "concat": ("tilescope.engine.graph", "concat"),
     "for_training": ("tilescope.engine.training", "for_training"),
+    "in_batch_parts": ("tilescope.engine.transform.serialise", "in_batch_parts"),
     "in_half": ("tilescope.engine.transform.half", "in_half"),
     "TorchFile": ("tilescope.engine.frontend.torch.torch_file", "TorchFile"),
     "load_torch": ("tilescope.engine.frontend.torch", "load_torch"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchOption",
+    "BatchPartsOption",
     "DimOption",
     "EngineOption",
     "HalfPartialsOption",
@@ -85,6 +86,14 @@ BatchOption: TypeAlias = Annotated[
         min=1,
         help="Size of the first dimension of every input that leaves it open; default 1.",
         show_default=False,
+    ),
+]
+BatchPartsOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--batch-parts",
+        min=1,
+        help="Equal parts of the batch to compute one after another, to save memory.",
     ),
 ]
 SettingOption: TypeAlias = Annotated[

@@ -76,6 +76,8 @@ def measuring_command(report: Report, flags: Mapping[str, str | None]) -> str:
         batch = batch_of(report) // 2 if "batch" in flags else facts["batch"]
         words += ["--batch", str(batch)]
         n_rounds *= 1 + ("batch" in flags)
+    if "batch_parts" in facts:
+        words += ["--batch-parts", facts["batch_parts"]]
     if trains and n_rounds > 1:
         words += ["--accumulate", str(n_rounds)]
     recomputation = facts.get("recomputation", "none")

@@ -50,6 +50,8 @@ class ProgramNode:
     step_id: int | None
     compute_set_id: int | None
     debug_context_id: int | None
+    pipeline_part: str | None = None
+    pipeline_stages: str | None = None
 
     @property
     def label(self) -> str:

@@ -1,7 +1,7 @@
 """Stages of a pipeline: which steps belong to them, and which of them work in the same cycle.
 
-The functions of a pipelined program are named after its stages; the calls in the control program
-are its schedule.
+The functions of a pipelined program say which stages they are of; the calls in the control program
+are its schedule. Reports of before schema 9 do not have this: they show no stages.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tilescope.analyser.program.program_tree import (
 )
 from tilescope.analyser.program.training import passes_of_steps
 from tilescope.analyser.time.execution import PHASES, external_syncs, steps
+from tilescope.analyser.validation import require
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -47,8 +48,8 @@ Direction: TypeAlias = Literal["forward", "backward"]
 #: What a step does for a program of several IPUs: work, copies between IPUs, copies of the host,
 #: collectives of replicas, and all else.
 Role: TypeAlias = Literal["work", "copy", "host", "collective", "other"]
-#: Names of the functions of a stage: ``forward 0``, ``forward 2, backward 2: load``.
-_FUNCTION = re.compile(r"(forward|backward) (\d+)(, backward \2)?(?:: (load|store))?")
+#: Stages of a function as a report has them: ``forward 0``, ``forward 2, backward 2``.
+_STAGES = re.compile(r"(forward|backward) (\d{1,9})(, backward \2)?")
 _COPIES = "copies"
 
 
@@ -111,16 +112,24 @@ class _Function:
     kind: str
 
 
-def _function(root: ProgramNode) -> _Function | None:
-    """Return what a root of the tree is for; None where it is not a function of a stage."""
-    match = _FUNCTION.fullmatch(root.name) if root.root_kind == "function" else None
-    if match is None:
+def _function(report: Report, root: ProgramNode) -> _Function | None:
+    """Return what a root of the tree is for; None where it is not a function of a stage.
+
+    Raises
+    ------
+    DamagedReport
+        When its stages are none.
+    """
+    if root.pipeline_part is None or root.pipeline_part == _COPIES:
         return None
+    match = _STAGES.fullmatch(root.pipeline_stages or "")
+    require(report, match is not None, f"{root.pipeline_stages!r} are no stages of a pipeline")
+    assert match is not None, "required"
     first: Direction = "forward" if match[1] == "forward" else "backward"
     stages = [Stage(first, int(match[2]))]
     if match[3]:
         stages.append(Stage("backward", int(match[2])))
-    return _Function(tuple(stages), match[4] or "work")
+    return _Function(tuple(stages), root.pipeline_part)
 
 
 @cached
@@ -129,7 +138,9 @@ def pipeline(report: Report) -> Pipeline | None:
     every = all_programs(report)
     roots = {root.name: root for root in every.values() if root.parent_id is None}
     functions = {
-        name: function for name, root in roots.items() if (function := _function(root)) is not None
+        name: function
+        for name, root in roots.items()
+        if (function := _function(report, root)) is not None
     }
     work = {name: item.stages for name, item in functions.items() if item.kind == "work"}
     if not work:
@@ -240,7 +251,7 @@ def stages_of_steps(report: Report) -> tuple[Stage | None, ...]:
         for place, is_work in zip(largest.tolist(), has_any.tolist(), strict=True)
     ]
     for root in all_programs(report).values():
-        function = _function(root) if root.parent_id is None else None
+        function = _function(report, root)
         if function is not None and function.kind != "work":
             for step in _steps_inside(report, root):
                 answer[step] = function.stages[0]
@@ -265,10 +276,10 @@ def roles_of_steps(report: Report) -> tuple[Role, ...]:
     for program in all_programs(report).values():
         if program.step_id is not None and program.debug_context_id in collective:
             is_collective[program.step_id] = True
-        function = _function(program) if program.parent_id is None else None
+        function = _function(report, program)
         if function is not None and function.kind != "work":
             is_host[_steps_inside(report, program)] = True
-        elif found is not None and program.parent_id is None and program.name == _COPIES:
+        elif program.pipeline_part == _COPIES:
             is_copy[_steps_inside(report, program)] = True
     masks: dict[Role, NDArray[np.bool_]] = {
         "collective": is_collective,
@@ -286,8 +297,7 @@ def roles_of_steps(report: Report) -> tuple[Role, ...]:
 def first_copy_step(report: Report) -> int | None:
     """Return the step in which IPUs meet before the copies of a cycle; None without copies."""
     for program in all_programs(report).values():
-        is_copies = program.parent_id is None and program.name == _COPIES
-        if is_copies and program.root_kind == "function" and pipeline(report) is not None:
+        if program.pipeline_part == _COPIES:
             return next(iter(_steps_inside(report, program)), None)
     return None
 

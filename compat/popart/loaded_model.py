@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from popart.variable_updates import VariableUpdates
 from tilescope.engine.errors import EngineError
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.frontend.onnx.facts.trainables import weight_names
-from tilescope.engine.ir import Model, Node, Value
+from tilescope.engine.ir import Model, Node, ReplicaGroup, Value, walk
 
 __all__ = ["LoadedModel", "folder_of", "proto_of"]
 
@@ -95,6 +95,7 @@ class LoadedModel:
         shapes: Mapping[str, tuple[int, ...]],
         are_weights_kept: bool,
         gradients: Collection[str] = (),
+        shared_by: Mapping[str, ReplicaGroup] | None = None,
     ) -> LoadedModel:
         """Return a model with some tensors as its outputs.
 
@@ -110,6 +111,8 @@ class LoadedModel:
             Whether weights are variables that the device keeps, not constants of the program.
         gradients
             Names of tensors whose gradients are asked for. Constants among them are variables.
+        shared_by
+            The replicas that share a weight, by its name, where not all do.
 
         Raises
         ------
@@ -128,7 +131,8 @@ class LoadedModel:
             complete = _complete(in_forms_of_onnx(proto))
             path.write_bytes(complete.SerializeToString())
             weights = weight_names(complete.graph) if are_weights_kept else []
-            weights += [n for n in VariableUpdates.weights(proto.graph) if n not in weights]
+            others = [*VariableUpdates.weights(proto.graph), *(shared_by or ())]
+            weights += [name for name in others if name not in weights]
             constants = {n.output[0] for n in proto.graph.node if n.op_type == "Constant"}
             flow, updates = GradientFlow(), VariableUpdates()
 
@@ -145,6 +149,7 @@ class LoadedModel:
                     outputs=[*dict.fromkeys([*outputs, *VariableUpdates.results(proto.graph)])],
                     observer=observe,
                     variables=constants.intersection(gradients),
+                    shared_by=shared_by,
                 )
             except EngineError as error:
                 said = explanation(proto) or in_words_of_popart(str(error))
@@ -154,7 +159,17 @@ class LoadedModel:
         tensors |= {value.name: value for value in (*model.parameters, *model.held)}
         tensors |= {v.name: v for op in model.operations for v in op.results}
         tensors |= dict(model.outputs)
+        model = _without_unread_inputs(model)
         return cls(model, tensors, {k: np.asarray(v) for k, v in initializers.items()}, flow)
+
+
+def _without_unread_inputs(model: Model) -> Model:
+    """Return a model without inputs that nothing reads: a step gives no data for them."""
+    read = {value for operation in walk(model.operations) for value in operation.operands}
+    read |= {value for _, value in model.outputs} | {update.value for update in model.updates}
+    regions = [region for op in walk(model.operations) for region in op.regions.values()]
+    read |= {value for region in regions for value in region.outputs}
+    return replace(model, inputs=tuple(value for value in model.inputs if value in read))
 
 
 def _complete(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -15,7 +15,7 @@ from popart.options import SessionOptions
 from popart.replicas import CommGroup
 from tilescope.engine.operators.graphcore.collectives import COLLECTIVES, GROUP, GROUPING
 
-__all__ = ["broadcast_inputs", "check_variables", "of_replica", "replicas_of", "with_groupings"]
+__all__ = ["broadcast_inputs", "of_replica", "replicas_of", "with_groupings"]
 
 
 def replicas_of(options: SessionOptions) -> int:
@@ -50,24 +50,6 @@ def broadcast_inputs(proto: onnx.ModelProto) -> frozenset[str]:
     stated = {entry.key for entry in proto.metadata_props if entry.value == mode}
     names = [info.name for info in proto.graph.input]
     return frozenset(name for name in names if f"{reserved.STREAM_MODE}/{name}" in stated)
-
-
-def check_variables(proto: onnx.ModelProto, options: SessionOptions) -> None:
-    """Refuse weights that differ by group of replicas, by `VariableSettings` of the builder.
-
-    Raises
-    ------
-    popart_exception
-        Names the weight.
-    """
-    stated = {entry.key: entry.value for entry in proto.metadata_props}
-    for tensor in proto.graph.initializer:
-        kind = stated.get(f"{reserved.COMM_GROUP_TYPE}/{tensor.name}")
-        if replicas_of(options) > 1 and kind not in (None, str(int(CommGroupType.All))):
-            raise popart_exception(
-                f"Weight {tensor.name} has VariableSettings by which groups of replicas have values"
-                " of their own, which is not supported yet: let all replicas share it"
-            )
 
 
 def with_groupings(proto: onnx.ModelProto, options: SessionOptions) -> onnx.ModelProto:

@@ -48,6 +48,8 @@ class Setup:
         Stages of a pipeline, likewise; empty where stages do not run at a time.
     n_rounds
         Micro-batches of a run of a pipeline; training states its own.
+    batch_parts
+        Equal parts of the batch that are computed one after another.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -63,10 +65,11 @@ class Setup:
     split: Mapping[str, int] = field(default_factory=dict)
     pipeline: Mapping[str, int] = field(default_factory=dict)
     n_rounds: int = 1
+    batch_parts: int = 1
 
     @property
     def facts(self) -> dict[str, str]:
-        """What a report's provenance says of precision and IPUs; nothing of a model as it is.
+        """What a report's provenance says of precision, IPUs, parts; nothing of a model as it is.
 
         Entries of a policy, the split and the stages are in JSON.
         """
@@ -74,6 +77,8 @@ class Setup:
         facts = {name: json.dumps(dict(of)) for name, of in places.items() if of}
         if self.n_rounds > 1:
             facts["micro_batches"] = str(self.n_rounds)
+        if self.batch_parts > 1:
+            facts["batch_parts"] = str(self.batch_parts)
         return facts | self._precision_facts
 
     @property

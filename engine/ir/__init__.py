@@ -12,11 +12,14 @@ from tilescope.engine.ir.operation import (
     Node,
     Operation,
     Operator,
+    PartsRule,
     Region,
     ResultType,
     TrainingPass,
 )
+from tilescope.engine.ir.parts import WHOLE_BATCH, BatchParts, Parts
 from tilescope.engine.ir.placement import UNPLACED, Placement
+from tilescope.engine.ir.replica_group import ReplicaGroup
 from tilescope.engine.ir.training import (
     RECOMPUTATIONS,
     Optimiser,
@@ -40,6 +43,8 @@ __all__ = [
     "MOST_DIMS",
     "RECOMPUTATIONS",
     "UNPLACED",
+    "WHOLE_BATCH",
+    "BatchParts",
     "Carries",
     "Constant",
     "Count",
@@ -54,10 +59,13 @@ __all__ = [
     "Operator",
     "Optimiser",
     "Parameter",
+    "Parts",
+    "PartsRule",
     "Placement",
     "Purpose",
     "Recomputation",
     "Region",
+    "ReplicaGroup",
     "ResultType",
     "State",
     "Training",

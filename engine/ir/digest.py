@@ -38,6 +38,8 @@ def model_digests(model: Model) -> tuple[str, str]:
         parts += [walk.updates(model.closing_updates)]
     if model.is_pipelined:
         parts += ["pipelined", model.n_rounds]
+    if model.batch_parts.n_parts > 1:
+        parts += ["parts", astuple(model.batch_parts)]
     structure = json.dumps(parts, sort_keys=True, default=_as_text)
     return digest_of([structure]), joint_digest(walk.weights) or digest_of([])
 

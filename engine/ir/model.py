@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from tilescope.engine.ir.operation import Operation
+from tilescope.engine.ir.parts import WHOLE_BATCH, BatchParts
 from tilescope.engine.ir.training import Recomputation, Training
 from tilescope.engine.ir.value import Parameter, State, Update, Value
 from tilescope.engine.notice import Notice
@@ -78,6 +79,8 @@ class Model:
     is_pipelined
         Whether the rounds are the micro-batches of a pipeline: operations have stages, and stages
         of several rounds run at a time.
+    batch_parts
+        In how many parts of the batch the operations are to run, until they are on parts.
     """
 
     name: str
@@ -98,6 +101,7 @@ class Model:
     recomputation: Recomputation | None = None
     counts_overflows: bool = False
     is_pipelined: bool = False
+    batch_parts: BatchParts = WHOLE_BATCH
 
     @property
     def interface(self) -> Model:

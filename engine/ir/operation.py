@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tilescope.engine.errors import BadModel
 from tilescope.engine.ir.definition import Definition
 from tilescope.engine.ir.hints import Hints
+from tilescope.engine.ir.parts import Parts
 from tilescope.engine.ir.placement import UNPLACED, Placement
 from tilescope.engine.ir.value import Constant, Value
 
@@ -29,6 +30,7 @@ __all__ = [
     "Node",
     "Operation",
     "Operator",
+    "PartsRule",
     "Region",
     "ResultType",
     "TrainingPass",
@@ -46,6 +48,8 @@ Carries = Callable[["Node", Mapping[int, int], tuple[int, ...]], int | None]
 #: Emits the gradients of an operation's inputs, None where there is none, from those of its
 #: outputs; None where an output has none.
 Gradient = Callable[["Operation", "Expansion", Sequence["Value | None"]], Sequence["Value | None"]]
+#: Takes a node, the axes along which operands are in parts, by position, and the number of parts.
+PartsRule = Callable[["Node", Mapping[int, int], int], Parts | None]
 
 
 class TrainingPass(StrEnum):
@@ -116,6 +120,12 @@ class Operator:
     decompose_for_training
         Emits operations that compute the results in such a way that gradients can be computed:
         with intermediates as results. None where the operator stays as it is.
+    parts
+        What an operation is on parts of its operands, where that computes the same; None where it
+        needs the whole. Without it, an operator always does.
+    decompose_for_parts
+        Emits operations of which parts compute the same as the whole; None where the node stays as
+        it is.
     allocate
         Adds a variable for an operand, by position, laid out as the lowering reads it; returns the
         tensor of the operand's shape, or None where any layout does.
@@ -141,6 +151,8 @@ class Operator:
     differs: bool = False
     no_gradient: str = ""
     decompose_for_training: Callable[[Node, Expansion], Value | tuple[Value, ...]] | None = None
+    parts: PartsRule | None = None
+    decompose_for_parts: Callable[[Node, Expansion], Value | None] | None = None
     allocate: Callable[[Any, Any, int], Any] | None = None
     is_kept: bool = False
     definition: Definition | None = None
@@ -211,6 +223,9 @@ class Node:
         Kinds of recomputation that would compute it again, where nothing is computed again.
     line
         Base name and line of the source that it is from; None where the model does not say.
+    is_of_part
+        Whether it runs on one of several parts of the batch; on each of them, equal operations read
+        the same constants.
     """
 
     operator: Operator
@@ -227,6 +242,7 @@ class Node:
     training_pass: TrainingPass | None = None
     recomputed_by: tuple[str, ...] = ()
     line: tuple[str, int] | None = None
+    is_of_part: bool = False
 
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"

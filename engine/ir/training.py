@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 from tilescope.engine.errors import BadOption
@@ -93,7 +94,8 @@ class Recomputation:
         One of `RECOMPUTATIONS`.
     again, kept
         Patterns of names of the model's nodes whose results are computed again besides, and of
-        those whose results stay all the same.
+        those whose results stay all the same. An Identity that is kept is a checkpoint: its result
+        stays, and its operand is computed again.
 
     Raises
     ------
@@ -110,6 +112,14 @@ class Recomputation:
         if self.kind not in RECOMPUTATIONS:
             allowed = ", ".join(RECOMPUTATIONS)
             raise BadOption(f"There is no recomputation {self.kind!r}: choose {allowed}")
+
+    def repeats(self, name: str) -> bool:
+        """Return whether a node is named as one that is computed again."""
+        return any(fnmatchcase(name, pattern) for pattern in self.again)
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a node is named as one whose results stay."""
+        return any(fnmatchcase(name, pattern) for pattern in self.kept)
 
 
 @dataclass(frozen=True)

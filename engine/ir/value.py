@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph.identity.digest import digest_of
+from tilescope.engine.ir.replica_group import ReplicaGroup
 
 __all__ = [
     "MOST_DIMS",
@@ -156,11 +157,15 @@ class Parameter(Value):
         Whether training updates it.
     is_streamed
         Whether the host or remote memory provides it while the program runs.
+    shared_by
+        The replicas that hold the same content, where not all do: then `array` is that of the
+        first group.
     """
 
     array: NDArray[Any]
     is_trainable: bool = False
     is_streamed: bool = False
+    shared_by: ReplicaGroup | None = None
     is_setting: ClassVar[bool] = False
 
     @property
@@ -188,6 +193,8 @@ class State(Value):
         Whether the host changes it between runs, as it does the rate of an optimiser.
     like
         The parameter as which it lies on the tiles; None if any place does.
+    n_shares
+        How many replicas have equal shares of what the host knows it as; `array` is a share.
     purpose
         What it is needed for.
     """
@@ -195,6 +202,7 @@ class State(Value):
     array: NDArray[Any]
     is_setting: bool = False
     like: Parameter | None = None
+    n_shares: int = 1
     purpose: Purpose = Purpose.OPTIMISER_STATE
 
     @property

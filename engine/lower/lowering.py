@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.codelets.popops.elementwise.expression import Expression
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import DebugContext, Joined, Tensor, TileSet, View
+from tilescope.engine.graph import DebugContext, Joined, Tensor, TileSet, Variable, View
 from tilescope.engine.graph.identity.arrangement import weight
 from tilescope.engine.graph.identity.digest import digest_of, joint_digest
 from tilescope.engine.graph.variable import to_host
@@ -74,6 +74,8 @@ class Lowering:
         Of the operation whose regions are lowered.
     tiles_of_ipu
         Tiles by IPU, of a model whose operations have IPUs.
+    part_constants
+        Those that operations on parts of a batch added.
     """
 
     builder: Builder
@@ -85,6 +87,7 @@ class Lowering:
     weights: set[Value] = field(default_factory=set)
     training_pass: TrainingPass | None = None
     tiles_of_ipu: Mapping[int, TileSet] = field(default_factory=dict)
+    part_constants: list[Variable] = field(default_factory=list)
 
     def on_ipu(self, ipu: int | None) -> Lowering:
         """Return where an IPU's operations are lowered to: its tiles; None for the present ones."""
@@ -194,10 +197,15 @@ class Lowering:
             inside = replace(inside.on_ipu(operation.placement.ipu), training_pass=training_pass)
             if operation.operator.lower is None:
                 raise BadModel(f"{operation}: operator {operation.operator.key} has no lowering")
+            variables = self.builder.graph.variables
+            n_before = len(variables)
             if self.fragments is None:
                 tensors = lowered(inside, operation)
             else:
                 tensors = self.fragments.lower(inside, operation)
+            if operation.is_of_part:
+                added = variables[n_before:]
+                self.part_constants.extend(v for v in added if v.category == "constant")
             for value, tensor in zip(operation.results, tensors, strict=True):
                 self.tensors[value] = tensor
                 here.last_uses.keep(value, tensor)

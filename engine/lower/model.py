@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilescope.engine.errors import BadModel
-from tilescope.engine.graph import ROOT, Graph, TileSet, own_graph
+from tilescope.engine.graph import ROOT, Graph, TileSet, Variable, own_graph
 from tilescope.engine.ir import Model, Operation, State, TrainingPass, Value, read_from_outside
 from tilescope.engine.ir.held import HELD_FROM_HOST, HELD_TO_HOST, HOST_SETTINGS, held_stream
 from tilescope.engine.library.builder import Builder
@@ -34,11 +34,14 @@ class Lowered:
         `HOST_SETTINGS`.
     plans
         Those of its operations.
+    part_constants
+        Those that operations on parts of a batch added.
     """
 
     graph: Graph
     programs: list[Sequence]
     plans: list[Plan]
+    part_constants: list[Variable]
 
 
 def lower(
@@ -96,7 +99,7 @@ def lower(
         programs += _programs_of_held(lowering, model)
     for variable in graph.variables:
         variable.arrangement = None  # nobody asks for it any more
-    return Lowered(graph, programs, builder.plans)
+    return Lowered(graph, programs, builder.plans, lowering.part_constants)
 
 
 def _tiles_of_ipu(model: Model, graph: Graph) -> dict[int, TileSet]:

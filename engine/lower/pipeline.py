@@ -21,6 +21,7 @@ from tilescope.engine.program import (
     Block,
     Call,
     Function,
+    PipelineRole,
     Program,
     Repeat,
     Sequence,
@@ -131,7 +132,7 @@ def lower_pipeline(lowering: Lowering, model: Model, ipus: Mapping[Value, int]) 
         passed = Sequence("copies")
         builder = replace(lowering.builder, sequence=passed)
         copy_together(builder.inside("ipuCopies", "IpuCopy", flops=0), pairs, "ipuCopy")
-        copies = Function(passed, "copies")
+        copies = Function(passed, "copies", PipelineRole("copies"))
     root = lowering.builder.sequence
     slots = [op.output for op in model.operations if op.operator.name == "stash_slot"]
     if slots:
@@ -261,16 +262,17 @@ class _Lowered:
         """Return a function of the stage; None where it does nothing."""
         if not body.children:
             return None
-        name = _name_of(self._stage.number, self._model)
-        return Function(body, f"{name}: {kind}" if kind else name)
+        role = PipelineRole(kind or "work", _names_of(self._stage.number, self._model))
+        name = ", ".join(role.stages)
+        return Function(body, f"{name}: {kind}" if kind else name, role)
 
 
-def _name_of(stage: int, model: Model) -> str:
-    """Return the name of a stage: ``forward`` or ``backward``, and the number of its author."""
+def _names_of(stage: int, model: Model) -> tuple[str, ...]:
+    """Return what a stage is: ``forward`` or ``backward``, and the number of its author."""
     last = max(op.placement.stage or 0 for op in model.operations)
     is_trained = any(op.training_pass is not None for op in model.operations)
     if not is_trained:
-        return f"forward {stage}"
+        return (f"forward {stage}",)
     if 2 * stage == last:
-        return f"forward {stage}, backward {stage}"
-    return f"forward {stage}" if 2 * stage < last else f"backward {last - stage}"
+        return f"forward {stage}", f"backward {stage}"
+    return (f"forward {stage}",) if 2 * stage < last else (f"backward {last - stage}",)

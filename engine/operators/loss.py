@@ -28,6 +28,7 @@ from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.indexing.indexing import GATHER
 from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.norm.softmax import LOG_SOFTMAX
+from tilescope.engine.operators.parts import rows
 from tilescope.engine.operators.reduction import reduced
 
 __all__ = [
@@ -82,6 +83,7 @@ CLASS_LOSS = Operator(
     evaluate=_class_loss_array,
     lower=_lower_class_loss,
     gradient=_class_loss_gradient,
+    parts=rows(2),
 )
 
 
@@ -109,6 +111,7 @@ LABELS_LESS_ONE = Operator(
     infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
     evaluate=_less_one_array,
     lower=_lower_less_one,
+    parts=rows(2),
 )
 
 
@@ -155,6 +158,7 @@ PROBABILITY_LOSS = Operator(
     evaluate=_probability_loss_array,
     lower=_lower_probability_loss,
     gradient=_probability_loss_gradient,
+    parts=rows(3),
 )
 
 
@@ -220,6 +224,7 @@ CROSS_ENTROPY = Operator(
     evaluate=_cross_entropy_array,
     lower=_lower_cross_entropy,
     gradient=_cross_entropy_gradient,
+    parts=rows(2, 2),
 )
 
 

@@ -18,6 +18,7 @@ from tilescope.engine.operators.elementwise.elementwise import binary, scalar, u
 from tilescope.engine.operators.elementwise.gradients import SLOPE_AT_KINK
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.parts import along_others
 
 __all__ = ["RECORDS", "REDUCE", "reduced"]
 
@@ -130,6 +131,7 @@ REDUCE = Operator(
     evaluate=_reduce_array,
     lower=_lower_reduce,
     gradient=_gradient,
+    parts=along_others(lambda node: node.attributes["axes"]),
 )
 
 

@@ -9,6 +9,7 @@ from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Operation, Operator, V
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = ["RECORDS", "STRAIGHT_THROUGH"]
 
@@ -42,6 +43,7 @@ STRAIGHT_THROUGH = Operator(
     evaluate=lambda _, arrays: [arrays[0]],
     lower=_lower,
     gradient=_gradient,
+    parts=broadcast,
 )
 
 RECORDS = (STRAIGHT_THROUGH,)

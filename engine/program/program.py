@@ -244,12 +244,30 @@ class Switch(Program):
         _check_scalar(self.control, f"Switch {shown(self.name)}")
 
 
+@dataclass(frozen=True)
+class PipelineRole:
+    """What a function is for in a pipeline, for its report.
+
+    Parameters
+    ----------
+    part
+        ``work``, ``load`` or ``store`` of stages, or ``copies`` from stage to stage.
+    stages
+        ``forward`` or ``backward`` with the number of the author's stage, such as ``forward 0``;
+        two where forward and backward are one. None for copies.
+    """
+
+    part: str
+    stages: tuple[str, ...] = ()
+
+
 @dataclass(eq=False)
 class Function:
     """A program that is compiled once and called from several places."""
 
     body: Program
     name: str = ""
+    role: PipelineRole | None = None
 
 
 @dataclass(eq=False)

@@ -29,6 +29,7 @@ def write_programs(writer: ReportWriter, executable: Executable, contexts: Conte
         if leaf is not None and leaf.code_bytes is not None and leaf.code_bytes.ids.size:
             code = leaf.code_bytes.sum()
             pattern = writer.pattern("code.pattern", leaf.code_bytes.dense())
+        role = node.role
         computes = None if leaf is None else leaf.compute_set
         return {
             "program_id": node.program_id,
@@ -46,6 +47,8 @@ def write_programs(writer: ReportWriter, executable: Executable, contexts: Conte
             "step_id": None if leaf is None else leaf.step_id,
             "compute_set_id": None if computes is None else computes.compute_set_id,
             "debug_context_id": contexts.id_of(node.debug),
+            "pipeline_part": None if role is None else role.part,
+            "pipeline_stages": ", ".join(role.stages) if role is not None and role.stages else None,
         }
 
     writer.add(program, [row(node) for node in executable.nodes])

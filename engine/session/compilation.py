@@ -15,7 +15,7 @@ from tilescope.engine.compiler.cache.programs import ProgramFolder, lowered_fold
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import OwnGraph
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import Model, State
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
 from tilescope.engine.lower.fragments import Fragments
@@ -31,6 +31,7 @@ from tilescope.engine.session.compiled_model import CompiledModel, Held
 from tilescope.engine.session.lowered_folder import LoweredFolder
 from tilescope.engine.session.outline import outline
 from tilescope.engine.session.settings import CompileSettings
+from tilescope.engine.session.shared_constants import share_constants
 from tilescope.engine.session.stored_program import (
     keep_program,
     parts_of,
@@ -179,6 +180,7 @@ def _compiled(
         stored = store_layers(model, machine, share.matmul)
         placed = transform(stored, settings.without, [Phase.PLACE])
         lowered = lower(placed, machine, share, partials, memo, fragments)
+        share_constants(lowered.graph, lowered.programs, lowered.part_constants, digests)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
         check_nesting(lowered.programs)
@@ -206,7 +208,10 @@ def _compiled(
         graph_digest=graph_digest,
         weights_digest=weights_digest,
     )
-    held = tuple(Held(v.name, v.shape, v.dtype, v.is_setting) for v in model.held)
+    held = tuple(
+        Held(v.name, v.shape, v.dtype, v.is_setting, v.n_shares if isinstance(v, State) else 1)
+        for v in model.held
+    )
     return CompiledModel(model.interface, executable, held, stated.training)
 
 

@@ -33,12 +33,24 @@ class Held:
     ----------
     is_setting
         Whether the host changes it between runs.
+    n_shares
+        How many replicas have equal shares of what the host reads and writes.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     is_setting: bool
+    n_shares: int = 1
+
+    def of_host(self, share: NDArray[Any]) -> NDArray[Any]:
+        """Return what the host knows a replica's content as, in the type of the value."""
+        whole = share if self.n_shares == 1 else share * self.n_shares
+        return whole.astype(self.dtype)
+
+    def of_replica(self, whole: NDArray[Any]) -> NDArray[Any]:
+        """Return what a replica holds of an array of the host."""
+        return whole if self.n_shares == 1 else (whole / self.n_shares).astype(self.dtype)
 
 
 @dataclass(frozen=True)
@@ -70,29 +82,66 @@ class CompiledModel:
         if not self.held:
             return {}
         engine.run(HELD_TO_HOST, "weightsToHost")
+        return self._held_of(engine, replica)
+
+    def read_replicas(self, engine: Engine) -> list[dict[str, NDArray[Any]]]:
+        """Return the values that every computed replica holds, by name."""
+        if not self.held:
+            return [{} for _ in range(engine.n_computed_replicas)]
+        engine.run(HELD_TO_HOST, "weightsToHost")
+        return [self._held_of(engine, replica) for replica in range(engine.n_computed_replicas)]
+
+    def _held_of(self, engine: Engine, replica: int) -> dict[str, NDArray[Any]]:
+        """Return what the program that reads held values has copied of a replica."""
         return {
-            value.name: engine.output(stream, replica).astype(value.dtype)
+            value.name: value.of_host(engine.output(stream, replica))
             for value in self.held
             for stream in [held_stream(HELD_TO_HOST, value.name)]
         }
 
-    def write_held(self, engine: Engine, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Set the values that all replicas hold; those that are not given stay as they are.
+    def write_held(
+        self,
+        engine: Engine,
+        arrays: Mapping[str, NDArray[Any]],
+        of_replicas: Mapping[str, Sequence[NDArray[Any]]] | None = None,
+    ) -> None:
+        """Set values that the device holds; those that are not given stay as they are.
+
+        Parameters
+        ----------
+        engine
+            Engine created for `executable`.
+        arrays
+            What all replicas hold, by name.
+        of_replicas
+            What each holds of other values, by name: an array for every computed replica.
 
         Raises
         ------
         BadInput
-            When the device holds no such value, or it has another shape or type.
+            When the device holds no such value, it has another shape or type, or there are more or
+            fewer arrays than replicas.
         """
         known = {value.name: value for value in self.held}
-        for name in set(arrays) - set(known):
+        n_replicas = engine.n_computed_replicas
+        each = {name: [array] * n_replicas for name, array in arrays.items()}
+        each |= {name: list(those) for name, those in (of_replicas or {}).items()}
+        for name in set(each) - set(known):
             raise BadInput(f"The device holds no {name!r}; it holds {', '.join(known)}")
-        checked = {name: _checked_input(known[name], arrays) for name in arrays}
-        if len(checked) < len(known):
-            for replica in range(engine.n_computed_replicas):
-                for name, array in self.read_held(engine, replica).items():
-                    engine.connect_stream(held_stream(HELD_FROM_HOST, name), array, replica)
-        self._write(engine, HELD_FROM_HOST, "weightsFromHost", checked)
+        for name, those in each.items():
+            if len(those) != n_replicas:
+                raise BadInput(
+                    f"{name!r} has arrays for {len(those)} replicas; {n_replicas} are computed"
+                )
+            each[name] = [_checked_input(known[name], {name: array}) for array in those]
+        if len(each) < len(known):
+            for replica, held in enumerate(self.read_replicas(engine)):
+                for name in held.keys() - each.keys():
+                    self._connect(engine, HELD_FROM_HOST, known[name], held[name], replica)
+        for name, those in each.items():
+            for replica, array in enumerate(those):
+                self._connect(engine, HELD_FROM_HOST, known[name], array, replica)
+        engine.run(HELD_FROM_HOST, "weightsFromHost")
 
     def write_optimiser(self, engine: Engine, optimiser: Optimiser) -> None:
         """Set the numbers of the optimiser that the host may change between runs.
@@ -112,21 +161,24 @@ class CompiledModel:
                 " for it"
             )
         numbers = optimiser.settings(replace(self.training, optimiser=optimiser).factor)
-        values = {
-            value.name: representable(name, numbers[name], value.dtype)
-            for value in self.held
-            if value.is_setting
-            for name in [value.name.rpartition("___")[0]]
-        }
-        if values:
-            self._write(engine, HOST_SETTINGS, "optimiserFromHost", values)
+        settings = [value for value in self.held if value.is_setting]
+        for value in settings:
+            name = value.name.rpartition("___")[0]
+            array = representable(name, numbers[name], value.dtype)
+            self._connect(engine, HOST_SETTINGS, value, array)
+        if settings:
+            engine.run(HOST_SETTINGS, "optimiserFromHost")
 
-    def _write(
-        self, engine: Engine, program: int, name: str, arrays: Mapping[str, NDArray[Any]]
+    @staticmethod
+    def _connect(
+        engine: Engine,
+        program: int,
+        value: Held,
+        array: NDArray[Any],
+        replica: int | None = None,
     ) -> None:
-        for key, array in arrays.items():
-            engine.connect_stream(held_stream(program, key), array)
-        engine.run(program, name)
+        """Give a program what it writes into a value of a replica, or of all."""
+        engine.connect_stream(held_stream(program, value.name), value.of_replica(array), replica)
 
     def random_inputs(self, seed: int) -> dict[str, NDArray[Any]]:
         """Return random inputs for a seed; none where synthetic data take their place."""

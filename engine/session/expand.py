@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilescope.engine.graph import ComputeSet, GraphCopy, GraphImage, Joined, OwnGraph, Tensor
@@ -89,7 +90,7 @@ class _Expansion:
         key = function, self._side
         if key not in self._functions:
             # Registered before its body is expanded: recursion is reported later.
-            function_ = self._functions[key] = Function(function.body, function.name)
+            function_ = self._functions[key] = replace(function)
             function_.body = self.program(function.body)
         return self._functions[key]
 

@@ -20,6 +20,7 @@ from tilescope.engine.program import Repeat as ProgramRepeat
 from tilescope.engine.program import Sequence as ProgramSequence
 
 __all__ = [
+    "MOVED_BYTES",
     "Leaf",
     "Repeat",
     "Structures",
@@ -34,7 +35,7 @@ __all__ = [
 _LONGEST = 128  # Assumption: more than a layer of most networks has
 
 #: Largest constant that a call may fetch from other tiles.
-_MOVED_BYTES = 1 << 14  # Assumption: a scale or an offset by channel, spread over the tiles
+MOVED_BYTES = 1 << 14  # Assumption: a scale or an offset by channel, spread over the tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ class Structures:
     def _variable(self, variable: Variable) -> bytes:
         if variable not in self._variables:
             mapping = self.digests.of(variable.map_start) + self.digests.of(variable.map_tile)
-            if variable.category == "constant" and variable.n_bytes <= _MOVED_BYTES:
+            if variable.category == "constant" and variable.n_bytes <= MOVED_BYTES:
                 mapping = b""
             description = f"{variable.dtype.name} {variable.n_elements}".encode()
             self._variables[variable] = description + mapping
@@ -189,7 +190,9 @@ def functions_of(program: Program) -> list[Function]:
     return [item for item in _parts_of(program) if isinstance(item, Function)]
 
 
-def named_by(program: Program, *, with_functions: bool = True) -> dict[Variable, None]:
+def named_by(
+    program: Program, *, with_functions: bool = True, with_vertices: bool = True
+) -> dict[Variable, None]:
     """Return the variables that a program names, whatever kind it is, in a fixed order.
 
     Parameters
@@ -198,12 +201,14 @@ def named_by(program: Program, *, with_functions: bool = True) -> dict[Variable,
         The program.
     with_functions
         Whether what the functions name that it calls is among them.
+    with_vertices
+        Whether what vertices read and write is.
     """
     named: dict[Variable, None] = {}
     for item in _parts_of(program, with_functions=with_functions):
         if isinstance(item, Tensor | Joined):
             named |= dict.fromkeys(item.variables)
-        elif isinstance(item, ComputeSet):
+        elif isinstance(item, ComputeSet) and with_vertices:
             regions = (r for batch in item.batches for r in batch.fields.values())
             named |= {r.variable: None for r in regions}
     return named

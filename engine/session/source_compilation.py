@@ -215,17 +215,17 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
     source
         The model of a front end.
     setup
-        Sizes, values, precision, data and IPUs.
+        Sizes, values, precision, data, IPUs and parts of the batch.
     seed
         Seed of synthetic data.
 
     Raises
     ------
     BadOption
-        When the precision or the synthetic data are unknown.
+        When the precision or the synthetic data are unknown, or there are less parts than one.
     """
     from tilescope.engine.session.synthetic_data import with_synthetic_data
-    from tilescope.engine.transform import in_half
+    from tilescope.engine.transform import in_batch_parts, in_half
     from tilescope.engine.transform.split import split
     from tilescope.engine.transform.stages import pipelined
 
@@ -239,6 +239,7 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
         model = pipelined(model, setup.n_rounds)
     if setup.precision == "half":
         model = in_half(model, has_masters=setup.has_masters, policy=setup.policy)
+    model = in_batch_parts(model, setup.batch_parts)
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
 
 

@@ -21,6 +21,7 @@ from tilescope.engine.errors import BadExecutable
 from tilescope.engine.graph import ComputeSet, DebugContext, RemoteBuffer, Variable
 from tilescope.engine.graph.vertex.plan_stage import PlanStage
 from tilescope.engine.ir import (
+    BatchParts,
     Constant,
     Count,
     Model,
@@ -45,6 +46,7 @@ _KINDS = (
     *EXECUTABLE_KINDS,
     CompiledModel,
     Constant,
+    BatchParts,
     Count,
     Held,
     Model,

@@ -33,8 +33,10 @@ Arrays = Mapping[str, NDArray[Any]]
 #: Entry of a checkpoint that holds what is no array.
 _FACTS = "checkpoint.json"
 
-#: Version of the form of checkpoints.
-_FORM = 1
+#: Version of the form of checkpoints, and those that can be read. In the first, all replicas have
+#: the values of one.
+_FORM = 2
+_FORMS = (1, _FORM)
 
 
 class LossNotFinite(BadInput):
@@ -194,6 +196,8 @@ class Trainer:
     def save(self, path: Path, facts: Mapping[str, Any] | None = None) -> None:
         """Write all that the device holds into a checkpoint; a file that exists is replaced whole.
 
+        What differs between replicas, such as running statistics, is written of each.
+
         Parameters
         ----------
         path
@@ -206,14 +210,23 @@ class Trainer:
         RunFailed
             When it cannot be written; an existing file stays as it is.
         """
+        replicas = self.compiled.read_replicas(self.engine)
+        arrays = dict(replicas[0])
+        differing = [
+            name
+            for name, array in arrays.items()
+            if any(other[name].tobytes() != array.tobytes() for other in replicas[1:])
+        ]
+        arrays |= {name: np.stack([held[name] for held in replicas]) for name in differing}
         stated = {
             "form": _FORM,
             "model": self._digest,
             "n_steps": self.n_steps,
             "facts": dict(facts or {}),
+            "of_replicas": differing,
         }
         text = np.frombuffer(json.dumps(stated).encode(), np.uint8)
-        write_outputs(path, {_FACTS: text, **self.compiled.read_held(self.engine)})
+        write_outputs(path, {_FACTS: text, **arrays})
 
     def restore(self, path: Path) -> dict[str, Any]:
         """Set all that the device holds to what a checkpoint has; return the caller's facts.
@@ -221,22 +234,35 @@ class Trainer:
         Raises
         ------
         BadInput
-            When it is no checkpoint, or one of another model.
+            When it is no checkpoint, or one of another model or another number of replicas.
         """
         arrays = read_inputs(path)
         try:
             stated = json.loads(arrays.pop(_FACTS).tobytes())
             form, model, n_steps = stated["form"], stated["model"], int(stated["n_steps"])
+            of_replicas = {name: arrays[name] for name in stated.get("of_replicas", ())}
         except (KeyError, ValueError, TypeError):
             raise BadInput(f"{path} is no checkpoint: it was not written by training") from None
-        if form != _FORM:
-            raise BadInput(f"{path} is a checkpoint of form {form}; this version reads {_FORM}")
+        if form not in _FORMS:
+            raise BadInput(
+                f"{path} is a checkpoint of form {form}; this version reads"
+                f" {' and '.join(map(str, _FORMS))}"
+            )
         if model != self._digest or set(arrays) != {value.name for value in self.compiled.held}:
             raise BadInput(
                 f"{path} is a checkpoint of another model, or of another optimiser: give the file"
                 " that this model was trained with, or train from the start without it"
             )
-        self.compiled.write_held(self.engine, arrays)
+        n_computed = self.engine.n_computed_replicas
+        for name, those in of_replicas.items():
+            if len(those) != n_computed:
+                raise BadInput(
+                    f"{path} has values of {len(those)} replicas ({name!r} differs between them),"
+                    f" and {n_computed} are computed: continue with {len(those)}"
+                )
+        shared = {name: array for name, array in arrays.items() if name not in of_replicas}
+        each = {name: [*those] for name, those in of_replicas.items()}
+        self.compiled.write_held(self.engine, shared, each)
         self.n_steps = n_steps
         facts: dict[str, Any] = stated["facts"]
         return facts

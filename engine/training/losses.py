@@ -185,7 +185,9 @@ def for_training(  # noqa: PLR0913 # the options of training
     return replace(
         model,
         inputs=tuple(builder.inputs),
-        operations=tuple(_told_apart(operation, anchors) for operation in builder.operations),
+        operations=tuple(
+            _told_apart(operation, anchors, recomputation) for operation in builder.operations
+        ),
         outputs=((name, value), *others),
         training=Training(
             name,
@@ -201,9 +203,17 @@ def for_training(  # noqa: PLR0913 # the options of training
     )
 
 
-def _told_apart(operation: Operation, anchors: Sequence[str]) -> Operation:
-    """Return an operation whose result, if its gradient is asked for, is not its operand."""
-    if operation.operator.key != "Identity" or operation.output.name not in anchors:
+def _told_apart(
+    operation: Operation, anchors: Sequence[str], recomputation: Recomputation | None
+) -> Operation:
+    """Return an operation that is no identity if its result is more than its operand.
+
+    It is if its gradient is asked for, or if it is kept where the operand is computed again.
+    """
+    if operation.operator.key != "Identity":
+        return operation
+    is_checkpoint = recomputation is not None and recomputation.keeps(operation.name)
+    if operation.output.name not in anchors and not is_checkpoint:
         return operation
     shape = {"shape": operation.output.shape}
     return replace(operation, operator=RESHAPE, attributes=shape)

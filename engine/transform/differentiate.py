@@ -187,7 +187,10 @@ class _Emitter(Decomposer):
     def add(self, node: Node, outputs: Sequence[str]) -> tuple[Value | None, ...]:
         origin = self.forward and (self.forward.origin or self.forward)
         self.placement = UNPLACED if self.forward is None else self.forward.placement
-        marked = replace(node, origin=origin, training_pass=self.training_pass)
+        is_of_part = self.forward is not None and self.forward.is_of_part
+        marked = replace(
+            node, origin=origin, training_pass=self.training_pass, is_of_part=is_of_part
+        )
         return super().add(marked, outputs)
 
 

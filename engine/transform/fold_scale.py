@@ -141,6 +141,8 @@ class _Folder(IrBuilder):
         self._chains = list(chains)
         self._of_head = {chain.head: chain for chain in self._chains}
         self._of_step = {step: chain for chain in self._chains for step in chain.steps}
+        #: Operations that share weights and their factors share the products, as sums do.
+        self._made: dict[tuple[Any, ...], Value] = {}
 
     def inside(self, name: str) -> IrBuilder:
         return _Folder(name, self._chains)
@@ -157,13 +159,22 @@ class _Folder(IrBuilder):
             elif operation is chain.adding:
                 x, result = chain.steps[operation], operation.results[0]
                 offset = chain.offset.astype(result.dtype).reshape(-1, 1, 1)
-                added = self.constant(offset, f"{operation.name}/offset")
+                key = operation.name, offset.dtype.name, offset.tobytes()
+                if key not in self._made:
+                    self._made[key] = self.constant(offset, f"{operation.name}/offset")
+                added = self._made[key]
                 super().copy([replace(operation, inputs=(x, added))], values)
             else:
                 values[operation.results[0]] = values[chain.steps[operation]]
 
     def _scaled(self, chain: _Chain) -> Value:
         """Return the weights times a factor per output channel, rounded once."""
+        key = chain.head.name, chain.weights, chain.factor.tobytes()
+        if key not in self._made:
+            self._made[key] = self._product(chain)
+        return self._made[key]
+
+    def _product(self, chain: _Chain) -> Value:
         weights = chain.weights
         if chain.head.operator is BINARY:
             by_channel = _by_channels(weights, chain.factor.size).astype(np.float64)

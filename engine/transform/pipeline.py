@@ -28,6 +28,7 @@ from tilescope.engine.transform.pre_scale import pre_scale
 from tilescope.engine.transform.prune import prune
 from tilescope.engine.transform.recompute import recompute
 from tilescope.engine.transform.schedule import schedule
+from tilescope.engine.transform.serialise import serialise_batch
 from tilescope.engine.transform.softmax import find_softmax
 from tilescope.engine.transform.softmax_loss import find_softmax_loss
 from tilescope.engine.transform.stages import give_stages
@@ -42,7 +43,7 @@ class Phase(StrEnum):
     DECOMPOSE = "decompose"
     #: Groups of operations become one that is cheaper; `engine.options.patterns` describes them.
     REWRITE = "rewrite"
-    #: Training gets its backward pass.
+    #: The batch gets its parts, and training its backward pass.
     DIFFERENTIATE = "differentiate"
     #: Factors move into weights that stay as they are, as other patterns do.
     SCALE = "scale"
@@ -82,6 +83,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "swish_pattern": Pass(Phase.REWRITE, find_swish),
         "hard_swish_pattern": Pass(Phase.REWRITE, find_hard_swish),
         "softmax_loss": Pass(Phase.DIFFERENTIATE, find_softmax_loss),
+        "serialise_batch": Pass(Phase.DIFFERENTIATE, serialise_batch),
         "differentiate": Pass(Phase.DIFFERENTIATE, differentiate),
         "recompute": Pass(Phase.DIFFERENTIATE, recompute),
         "count_overflows": Pass(Phase.DIFFERENTIATE, count_overflows),

@@ -167,6 +167,8 @@ class _Scaled(IrBuilder):
     def __init__(self, name: str, scaling: _Scaling) -> None:
         super().__init__(name)
         self._scaling = scaling
+        #: Operations that share a constant and its factor share the product.
+        self._scaled: dict[tuple[Value, float], Value] = {}
 
     def inside(self, name: str) -> IrBuilder:
         return _Scaled(name, self._scaling)
@@ -188,5 +190,10 @@ class _Scaled(IrBuilder):
             if factor is None:
                 yield value
             else:
-                assert isinstance(value, Constant | Parameter)
-                yield replace(value, array=_times(value, factor))
+                yield self._product(value, factor)
+
+    def _product(self, value: Value | None, factor: float) -> Value:
+        assert isinstance(value, Constant | Parameter)
+        if (value, factor) not in self._scaled:
+            self._scaled[value, factor] = replace(value, array=_times(value, factor))
+        return self._scaled[value, factor]

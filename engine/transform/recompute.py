@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import isqrt, prod
 
@@ -131,7 +130,7 @@ def _chosen(
     last = _last_checkpoint(forward)
     normal = {v for op in forward if op.operator.key in _NORMS for v in op.results}
     for i, operation in enumerate(forward):
-        if operation.operator is LAYER or _is_named(operation, wanted.kept):
+        if operation.operator is LAYER or wanted.keeps(_name_of(operation)):
             continue
         is_of_kind = {
             "none": False,
@@ -143,13 +142,13 @@ def _chosen(
                 operation.operator.key in _AFTER_NORMS and not normal.isdisjoint(operation.operands)
             ),
         }[wanted.kind]
-        if is_of_kind or _is_named(operation, wanted.again):
+        if is_of_kind or wanted.repeats(_name_of(operation)):
             yield operation
 
 
-def _is_named(operation: Operation, patterns: Sequence[str]) -> bool:
-    name = (operation.origin or operation).name
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _name_of(operation: Operation) -> str:
+    """Return the name of the model's node."""
+    return (operation.origin or operation).name
 
 
 def _with_layers(model: Model, wanted: Recomputation) -> Model:
@@ -159,8 +158,8 @@ def _with_layers(model: Model, wanted: Recomputation) -> Model:
     def marked(operation: Operation) -> Operation:
         if operation.operator is not LAYER:
             return operation
-        is_again = is_of_kind or _is_named(operation, wanted.again)
-        is_kept = _is_named(operation, wanted.kept)
+        is_again = is_of_kind or wanted.repeats(_name_of(operation))
+        is_kept = wanted.keeps(_name_of(operation))
         if not is_again and not is_kept:
             return operation
         mark = {RECOMPUTES: is_again and not is_kept}

@@ -120,6 +120,7 @@ COLUMN_CODES: dict[tuple[str, str], Collection[str]] = {
     ("training_overflow", "training_pass"): frozenset(TRAINING_PASSES),
     ("program", "kind"): frozenset(PROGRAM_KINDS),
     ("program", "root_kind"): frozenset(("control", "function")),
+    ("program", "pipeline_part"): frozenset(("work", "load", "store", "copies")),
     ("step", "kind"): frozenset(name for name, kind in PROGRAM_KINDS.items() if kind.is_step),
     ("memory_category", "name"): frozenset(category.name for category in MEMORY_CATEGORIES),
     ("variable", "purpose"): frozenset(

@@ -265,6 +265,22 @@ program = TableSpec(
             is_nullable=True,
             refers_to=("debug_context", "debug_context_id"),
         ),
+        ColumnSpec(
+            "pipeline_part",
+            "text",
+            "What the root of a function is for in a pipeline: work, load or store of stages, or"
+            " copies from stage to stage; null otherwise",
+            is_nullable=True,
+            since=9,
+        ),
+        ColumnSpec(
+            "pipeline_stages",
+            "text",
+            "The stages that it is of, as forward or backward and the number of the author, joined"
+            " by a comma and a space; null of copies, and otherwise",
+            is_nullable=True,
+            since=9,
+        ),
     ),
 )
 

@@ -234,6 +234,15 @@ def test_a_smaller_batch_shrinks_what_comes_and_goes(
     assert f" --batch {batch} " in results["half"].command
 
 
+def test_a_command_computes_the_batch_in_as_many_parts(
+    variation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"model_sha256": "0", "model_name": "net", "batch": "8", "batch_parts": "4"}
+    state(monkeypatch, facts)
+    found = {x.name: x.command for x in fit_advice(variation(Shape(bytes_per_tile=250))).remedies}
+    assert " --batch 8 --batch-parts 4 " in found["half"]
+
+
 def test_recomputation_leaves_what_steps_use(variation, monkeypatch: pytest.MonkeyPatch) -> None:
     def gain(streamed: list[int]) -> int | None:
         # 'in' is used at steps 0 and 1, 'act' at 3 and 6, the message at 2.

@@ -20,7 +20,12 @@ from tilescope.analyser.diff import compare, explain
 from tilescope.analyser.memory.liveness import curve
 from tilescope.analyser.program.operations import Layer, operations
 from tilescope.analyser.program.program_tree import all_programs, ancestors
-from tilescope.analyser.program.stages import pipeline, roles_of_steps, stages_of_steps
+from tilescope.analyser.program.stages import (
+    first_copy_step,
+    pipeline,
+    roles_of_steps,
+    stages_of_steps,
+)
 from tilescope.analyser.program.training import passes_of_steps
 from tilescope.analyser.summary.stage_figures import (
     IpuMemory,
@@ -31,6 +36,9 @@ from tilescope.analyser.summary.stage_figures import (
 from tilescope.analyser.time.execution import costs, execution, track_rows
 from tilescope.analyser.time.runs import executed, runs
 from tilescope.analyser.trace import stage_picture
+from tilescope.engine import Builder, Engine, Graph, compile_programs, load_machine, resolve_options
+from tilescope.engine.library.popops.elementwise.fill import fill
+from tilescope.engine.program import Call, Function, Program, Sequence
 from tilescope.reports import Report
 from tilescope.webapp.pages.stage_panels import stages_panel
 
@@ -361,3 +369,24 @@ def test_the_panel_of_stages_names_micro_batches_and_waits(pipelines: Path) -> N
     cut = str(stages_panel(picture, figures, 0, 5000).to_plotly_json())
     assert "micro-batch 0" in cut
     assert "micro-batch 1" not in cut
+
+
+def test_names_make_no_pipeline(tmp_path: Path) -> None:
+    """Functions of a program that happen to be called as those of a pipeline."""
+    graph = Graph(load_machine("gc200", tiles_per_ipu=4))
+    x = graph.add_variable("float32", [4], "x")
+    graph.set_tile_mapping(x, [0], [0])
+    body = Sequence()
+    fill(Builder(graph, body), x, 1.0)
+    called: list[Program] = [Call(Function(body, name)) for name in ("forward 0", "copies")]
+    executable = compile_programs(graph, [Sequence("main", called)])
+    options = resolve_options(
+        environ={}, code={"autoReport.all": True, "autoReport.directory": str(tmp_path)}
+    )
+    with Engine(executable, options) as engine:
+        engine.run(0)
+    with analyser.open(tmp_path) as report:
+        assert {root.name for root in all_programs(report).values()} >= {"forward 0", "copies"}
+        assert pipeline(report) is None
+        assert set(roles_of_steps(report)) == {"other"}
+        assert first_copy_step(report) is None

@@ -68,8 +68,9 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return a server with a report of 1,472 tiles and 20,000 steps."""
-    path = generate_report(tmp_path_factory.mktemp("pages"), n_steps=20_000)
+    """Return a server with a report of 1,472 tiles and 20,000 steps, or with a stated one."""
+    stated = os.environ.get("TILESCOPE_BENCH_REPORT")
+    path = Path(stated or generate_report(tmp_path_factory.mktemp("pages"), n_steps=20_000))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "compat")])}
     command = [sys.executable, "-m", "tilescope", "serve", str(path), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)

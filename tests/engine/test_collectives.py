@@ -128,6 +128,35 @@ def test_operators(operation: str, dtype: str, function: Callable[[Any], Any]) -
     np.testing.assert_array_equal(np.concatenate(shares), expected)
 
 
+@pytest.mark.parametrize(
+    "collective",
+    [
+        all_reduce_cross_replica,
+        all_reduce_in_place_cross_replica,
+        reduce_scatter_cross_replica,
+        all_gather_cross_replica,
+        all_to_all_cross_replica,
+        broadcast_cross_replica,
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", *METHODS])
+def test_nothing_stays_in_memory_between_collectives(
+    collective: Callable[..., Any], method: str
+) -> None:
+    """Only what the collective is given; its parts have padding that nothing writes."""
+    graph = Graph(load_machine("gc200", n_replicas=4, tiles_per_ipu=6))
+    x = graph.add_variable("float32", (4, 23), "x")
+    graph.map_linearly(x)
+    builder = Builder(graph, Sequence("main"))
+    without_methods = {all_to_all_cross_replica, broadcast_cross_replica}
+    settings = {} if collective in without_methods else {"method": method}
+    collective(builder, x, **settings)
+    executable = compile_programs(graph, [builder.sequence])
+    always = executable.memory.is_always_live
+    stays = {v.name for v in executable.graph.variables if always[v.variable_id]}
+    assert {name for name in stays if not name.endswith("/replica")} <= {"x"}
+
+
 @pytest.mark.parametrize("method", ["auto", *METHODS])
 @pytest.mark.parametrize("n_replicas", [1, 2, 3, 4, 7])
 def test_shares_and_all_of_them(n_replicas: int, method: str) -> None:

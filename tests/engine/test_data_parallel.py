@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import load_machine, load_onnx
 from tilescope.engine.compiler.executable.executable import ReplicaAccess
-from tilescope.engine.errors import BadInput, BadModel
-from tilescope.engine.ir import IrBuilder, Model, check_model
+from tilescope.engine.errors import BadInput, BadModel, BadOption
+from tilescope.engine.ir import IrBuilder, Model, ReplicaGroup, check_model
 from tilescope.engine.operators.collectives import ALL_REDUCE
 from tilescope.engine.session.compilation import compile_model
 from tilescope.engine.session.engine import Engine
@@ -26,7 +26,7 @@ from tilescope.engine.transform.split import split
 _BATCH, _FEATURES, _CLASSES = 4, 12, 5
 
 
-def network(*, dropout: float = 0.0) -> Model:
+def network(*, dropout: float = 0.0, shared_by: ReplicaGroup | None = None) -> Model:
     """Return a net of two layers with trainable weights."""
     drawn = np.random.default_rng(0)
     weights = {
@@ -55,7 +55,8 @@ def network(*, dropout: float = 0.0) -> Model:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
         onnx.save(model, path)
-        return load_onnx(path, trainable=["w1", "w2"])
+        groups = dict.fromkeys(weights, shared_by) if shared_by else None
+        return load_onnx(path, trainable=["w1", "w2"], shared_by=groups)
 
 
 def data(n_steps: int, n: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -90,7 +91,7 @@ def trained(
             held = trainer.compiled.read_held(trainer.engine, replica)
             for name, array in trainer.weights().items():
                 np.testing.assert_array_equal(held[name], array)
-        return losses, trainer.weights()
+        return losses, {name: array for name, array in held.items() if array.shape}
 
 
 _OPTIMISERS = {
@@ -191,6 +192,71 @@ def test_a_loss_that_is_no_number_names_the_operation_on_its_replica() -> None:
         trainer.step({"x": x, "labels": labels.reshape(2, _BATCH)})
 
 
+@pytest.mark.parametrize(
+    "optimiser", [Sgd(lr=0.1, momentum=0.9, is_combined=True), _OPTIMISERS["adam"]]
+)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_of_replicas_train_weights_of_their_own(optimiser: Any, stride: int) -> None:
+    """Each group ends with the weights that it has alone on a machine."""
+    group = ReplicaGroup(2, stride)
+    drawn = np.random.default_rng(3)
+    starts = {
+        name: [drawn.standard_normal(shape).astype(np.float32) / 4 for _ in range(2)]
+        for name, shape in {"w1": (_FEATURES, 16), "w2": (16, _CLASSES)}.items()
+    }
+    x, labels = data(3, 4 * _BATCH)
+    x, labels = x.reshape(3, 4, _BATCH, _FEATURES), labels.reshape(3, 4, _BATCH)
+
+    def ended(members: list[int], shared_by: ReplicaGroup | None) -> list[dict[str, NDArray[Any]]]:
+        machine = load_machine("gc200", n_replicas=len(members), tiles_per_ipu=8)
+        model = for_training(
+            network(shared_by=shared_by),
+            Loss(kind="cross-entropy"),
+            optimiser,
+            n_replicas=len(members),
+            is_averaged=False,
+        )
+        with Trainer(model, machine) as trainer:
+            before = {
+                name: [arrays[group.group_of(replica)] for replica in members]
+                for name, arrays in starts.items()
+            }
+            trainer.compiled.write_held(trainer.engine, {}, before)
+            for batch, of_batch in zip(x[:, members], labels[:, members], strict=True):
+                trainer.step({"x": batch, "labels": of_batch})
+            return trainer.compiled.read_replicas(trainer.engine)
+
+    together = ended([0, 1, 2, 3], group)
+    assert not np.allclose(together[0]["w1"], together[3]["w1"])
+    for number in range(2):
+        members = [replica for replica in range(4) if group.group_of(replica) == number]
+        alone = ended(members, None)
+        for replica, expected in zip(members, alone, strict=True):
+            for name, array in expected.items():
+                np.testing.assert_array_equal(together[replica][name], array)
+
+
+def test_a_decay_that_begins_with_the_weight_of_one_group_is_refused() -> None:
+    model = for_training(
+        network(shared_by=ReplicaGroup(1)),
+        Loss(kind="cross-entropy"),
+        _OPTIMISERS["combined"],
+        n_replicas=2,
+    )
+    with pytest.raises(BadOption, match=r"values of their own of 'w1'.*use no weight decay"):
+        Trainer(model, load_machine("gc200", n_replicas=2, tiles_per_ipu=8))
+
+
+def test_values_of_replicas_are_as_many_as_these() -> None:
+    machine = load_machine("gc200", n_replicas=2, tiles_per_ipu=8)
+    model = for_training(network(), Loss(kind="cross-entropy"), Sgd(lr=0.3), n_replicas=2)
+    with Trainer(model, machine) as trainer:
+        compiled, engine = trainer.compiled, trainer.engine
+        array = compiled.read_held(engine)["w2"]
+        with pytest.raises(BadInput, match="'w2' has arrays for 3 replicas; 2 are computed"):
+            compiled.write_held(engine, {}, {"w2": [array] * 3})
+
+
 def test_other_numbers_of_replicas_are_refused() -> None:
     model = for_training(network(), Loss(kind="cross-entropy"), Sgd(lr=0.1), n_replicas=2)
     with pytest.raises(BadModel, match="trained on 2 replicas, and the machine has 1"):
@@ -230,3 +296,61 @@ def test_what_reads_a_sum_comes_after_those_that_travel_with_it() -> None:
     merged = merge_collectives(model)
     check_model(merged)
     assert [len(op.inputs) for op in merged.operations] == [1, 2, 1]
+
+
+def test_a_checkpoint_keeps_what_differs_between_replicas(tmp_path: Path) -> None:
+    """Running statistics are those of the data that a replica has seen."""
+    drawn = np.random.default_rng(0)
+    constants = {
+        "w": drawn.standard_normal((3, 3, 1, 1)).astype(np.float32),
+        "scale": np.ones(3, np.float32),
+        "bias": np.zeros(3, np.float32),
+        "mean": np.zeros(3, np.float32),
+        "variance": np.ones(3, np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node(
+            "BatchNormalization",
+            ["c", "scale", "bias", "mean", "variance"],
+            ["y", "", ""],
+            training_mode=1,
+        ),
+    ]
+    shape = (2, 3, 4, 4)
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    path = tmp_path / "net.onnx"
+    opset = [helper.make_opsetid("", 15)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+    machine = load_machine("gc200", n_replicas=2, tiles_per_ipu=8)
+    model = for_training(
+        load_onnx(path, trainable=["*"]), Loss(kind="identity"), Sgd(lr=0.1), n_replicas=2
+    )
+    batches = drawn.standard_normal((4, 2, *shape)).astype(np.float32)
+    with Trainer(model, machine) as trainer:
+        for batch in batches[:2]:
+            trainer.step({"x": batch})
+        trainer.save(tmp_path / "half.npz")
+        for batch in batches[2:]:
+            trainer.step({"x": batch})
+        whole = trainer.compiled.read_replicas(trainer.engine)
+    assert not np.array_equal(whole[0]["mean"], whole[1]["mean"])
+    with Trainer(model, machine) as trainer:
+        trainer.restore(tmp_path / "half.npz")
+        for batch in batches[2:]:
+            trainer.step({"x": batch})
+        continued = trainer.compiled.read_replicas(trainer.engine)
+    for before, after in zip(whole, continued, strict=True):
+        for name, array in before.items():
+            np.testing.assert_array_equal(after[name], array, name)
+    with (
+        Trainer(model, machine, n_computed_replicas=1) as trainer,
+        pytest.raises(BadInput, match=r"values of 2 replicas .* and 1 are computed"),
+    ):
+        trainer.restore(tmp_path / "half.npz")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from onnx import helper
 from tests.engine.operators.graphs import info, model_of
 
 from tilescope.engine import load_machine, load_onnx
-from tilescope.engine.ir import Recomputation
+from tilescope.engine.ir import BatchParts, Recomputation
 from tilescope.engine.session.trainer import Trainer
 from tilescope.engine.training import Adam, Loss, Sgd, for_training
 from tilescope.engine.transform.split import split
@@ -134,12 +134,13 @@ def _encoder(batch: int, words: int = 8, hidden: int = 16, heads: int = 2) -> _N
 
 @dataclass(frozen=True)
 class _Way:
-    """How a step of samples is shared: replicas, stages, micro-batches, recomputation."""
+    """How a step of samples is shared: replicas, stages, micro-batches, parts, recomputation."""
 
     n_replicas: int = 1
     n_stages: int = 1
     n_rounds: int = 4
     recomputation: str = "none"
+    n_parts: int = 1
 
 
 def _losses(kind: str, way: _Way, folder: Path) -> NDArray[np.float64]:
@@ -154,6 +155,7 @@ def _losses(kind: str, way: _Way, folder: Path) -> NDArray[np.float64]:
     model = load_onnx(path, trainable=names)
     if way.n_stages == 2:
         model = pipelined(split(model, {}, {"*": 0, **dict.fromkeys(network.second, 1)}))
+    model = replace(model, batch_parts=BatchParts(way.n_parts))
     optimiser = Sgd(lr=0.1, momentum=0.9) if kind == "digits" else Adam(lr=0.003)
     model = for_training(
         model,
@@ -187,6 +189,9 @@ _WAYS = {
     "two by two": _Way(n_replicas=2, n_stages=2, n_rounds=2),
     "one batch of two replicas": _Way(n_replicas=2, n_rounds=1),
     "all recomputed": _Way(recomputation="all"),
+    "two parts": _Way(n_parts=2),
+    "one batch in four parts, recomputed": _Way(n_rounds=1, n_parts=4, recomputation="standard"),
+    "two by two, in two parts": _Way(n_replicas=2, n_stages=2, n_rounds=2, n_parts=2),
 }
 
 
@@ -201,7 +206,7 @@ def test_losses_are_those_of_one_ipu(kind: str, tmp_path: Path) -> None:
     assert expected[-1] < expected[0]
     for name, way in _WAYS.items():
         actual = _losses(kind, way, tmp_path)
-        if way.n_replicas == 1 and way.recomputation == "none":
+        if way.n_replicas == 1 and way.n_parts == 1 and way.recomputation == "none":
             np.testing.assert_array_equal(actual, expected, name)
         else:
             np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6, err_msg=name)

@@ -17,6 +17,7 @@ from tests.engine.many_threads import share_all
 from tilescope.engine import Engine, compile_model, load_machine, load_onnx
 from tilescope.engine.compiler.executable.executable import Executable, Node
 from tilescope.engine.errors import BadModel
+from tilescope.engine.execute.timeline import timeline_of
 from tilescope.engine.ir import Model, Recomputation
 from tilescope.engine.lower.pipeline import cycles_of
 from tilescope.engine.operators.movement.ipu_copy import IPU_COPY
@@ -448,6 +449,22 @@ def test_cycles_and_idle_cycles(n_stages: int, n_rounds: int, tmp_path: Path) ->
             assert idle / n_cycles == 2 * (n_stages - 1) / (n_rounds + 2 * (n_stages - 1))
 
 
+@pytest.mark.parametrize(("name", "n_stages"), [("chain", 2), ("skips", 3), ("dropouts", 4)])
+def test_a_micro_batch_more_takes_one_cycle_more(name: str, n_stages: int, tmp_path: Path) -> None:
+    """Cycles are affine in the micro-batches once all stages work at a time, in a loop."""
+    fewest = 2 * n_stages  # 2P - 1 stages: of as many micro-batches, main is no loop yet
+
+    def cycles(n_rounds: int) -> NDArray[Any]:
+        executable = _piped(tmp_path, name, n_stages, n_rounds)
+        lines = timeline_of(executable.roots[0], executable.machine)
+        return np.array([line.n_cycles for line in lines])
+
+    first = cycles(fewest)
+    one = cycles(fewest + 1) - first
+    for n_more in (2, 5, 500):
+        np.testing.assert_array_equal(cycles(fewest + n_more) - first, n_more * one)
+
+
 @pytest.mark.parametrize(("n_stages", "n_rounds"), [(2, 5), (3, 4), (4, 9)])
 def test_equal_stages_run_side_by_side(n_stages: int, n_rounds: int, tmp_path: Path) -> None:
     """Of cycles in which some IPU works, one is idle in a share of (P - 1) / (G + P - 1)."""
@@ -509,6 +526,16 @@ def test_stashes_hold_the_micro_batches_between_two_stages(tmp_path: Path) -> No
         ("Stash/x/stash", (5, one), 0),
     ]
     assert {v.purpose for v in stashes} == {"stash"}
+
+
+def test_slots_take_one_step_and_no_exchange(tmp_path: Path) -> None:
+    """Every tile counts by itself what a stash and its restore read."""
+    executable = _piped(tmp_path, "chain", 3, 9)
+    kinds: dict[str, list[str]] = {}
+    for step in executable.steps:
+        kinds.setdefault(step.name.partition("/")[0], []).append(step.kind)
+    assert kinds["Slot"] == ["OnTileExecute"] * 4  # of stages 0, 1, 3 and 4
+    assert set(kinds["Stash"]) == set(kinds["Restore"]) == {"OnTileExecute"}
 
 
 def test_what_is_computed_again_is_not_stashed(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""``python -m tests.fidelity [--networks]``: build the published programs and write the table.
+"""``python -m tests.fidelity [--networks] [--pods]``: build published programs, write the table.
 
 Writes build/fidelity.json and engine/fidelity/table.json of the current checkout. Rows of whole
-networks are kept unless ``--networks`` is given.
+networks are kept unless ``--networks`` is given, and those of training on Pods unless ``--pods``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.fidelity.builders import BUILDERS, NETWORKS
+from tests.fidelity.builders import BUILDERS, NETWORKS, PODS
 from tests.fidelity.comparison import compare, rows_as_json
 
 from tilescope.engine.fidelity import Row, packaged_rows
@@ -35,8 +35,10 @@ def _line(row: Row) -> str:
 
 def main() -> None:
     """Compute the table, print it, and write both files."""
-    has_networks = "--networks" in sys.argv[1:]
-    rows = compare({**BUILDERS, **(NETWORKS if has_networks else {})}, packaged_rows())
+    builders = dict(BUILDERS)
+    for name, others in (("--networks", NETWORKS), ("--pods", PODS)):
+        builders |= others if name in sys.argv[1:] else {}
+    rows = compare(builders, packaged_rows())
     title = f"{'':<4} {'figure':<44} {'published':>12} {'':<12} {'ours':>10} {'error':>13}"
     lines = [f"{title} {'tolerance':>9}  verdict; source", *map(_line, rows)]
     sys.stdout.write("\n".join([*lines, "", summary_sentence(rows), ""]))

@@ -11,6 +11,7 @@ from tests.fidelity import (
     halos,
     machines,
     networks,
+    pods,
     products,
     recurrent,
     solvers,
@@ -19,9 +20,10 @@ from tests.fidelity import (
     transformers,
     vectors,
     vision,
+    workshop,
 )
 
-__all__ = ["BUILDERS", "NETWORKS"]
+__all__ = ["BUILDERS", "NETWORKS", "PODS"]
 
 BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "C1": products.matrix_vector,
@@ -62,6 +64,7 @@ BUILDERS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F22": recurrent.split_updates,
     "F23": collectives.by_size,
     "F24": collectives.by_method,
+    "F27": workshop.training_step,
 }
 
 #: Whole networks, which take minutes each: `make networks` builds them, `make fidelity` keeps their
@@ -75,4 +78,11 @@ NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F19": training_networks.batch_norm_of_one,
     "F20": training_networks.group_norm_of_one,
     "F21": training_networks.batch_norm_of_two,
+}
+
+#: Training steps on Pods, likewise: `make pods` builds them.
+PODS: Mapping[str, Callable[[], Mapping[str, float]]] = {
+    "C22": pods.resnet_rate,
+    "F25": pods.bert_rate,
+    "F26": pods.conformer_ratios,
 }

@@ -43,7 +43,7 @@ def _row(reference: Reference, figure: Figure, ours: float | None) -> Row:
 def _number(figure: Figure, ours: Mapping[str, float | None]) -> float:
     """Return the simulated value of a figure."""
     value = ours[figure.name]
-    assert value is not None, f"{figure.name} was never built: run `make networks`"
+    assert value is not None, f"{figure.name} was never built: run `make networks` or `make pods`"
     return float(value)
 
 

@@ -1,4 +1,4 @@
-"""F19 to F21: training steps of ResNet-50 on the IPU Model of the first generation."""
+"""C22 and F19 to F21: training steps of ResNet-50, of one image and of many on replicas."""
 
 from __future__ import annotations
 
@@ -23,9 +23,15 @@ from tilescope.engine import (
     with_synthetic_data,
 )
 from tilescope.engine.execute.timeline import timeline_of
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import Model, Recomputation
 
-__all__ = ["batch_norm_of_one", "batch_norm_of_two", "group_norm_of_one", "resnet50_step"]
+__all__ = [
+    "batch_norm_of_one",
+    "batch_norm_of_two",
+    "group_norm_of_one",
+    "replicated_resnet50_step",
+    "resnet50_step",
+]
 
 #: Blocks, channels within a block, and the stride of the first, by stage.
 _STAGES = ((3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2))
@@ -64,7 +70,15 @@ class _Network:
             self.weight(f"{name}/mean", (channels,), 0.0),
             self.weight(f"{name}/variance", (channels,), 0.0, 1.0),
         ]
-        return self.add("BatchNormalization", [x, *factors, *statistics], name, training_mode=1)
+        x = self.add("BatchNormalization", [x, *factors, *statistics], name, training_mode=1)
+        return self.add("Identity", [x], f"{name}/checkpoint")
+
+    def from_bytes(self, x: str) -> str:
+        """Add the normalisation of images."""
+        x = self.add("Cast", [x], "bytes/cast", to=TensorProto.FLOAT)
+        scale = self.weight("bytes/scale", (3, 1, 1), 0.0, 1 / (255 * 0.225))
+        x = self.add("Mul", [x, scale], "bytes/scaled")
+        return self.add("Sub", [x, self.weight("bytes/mean", (3, 1, 1), 0.0, 2.0)], "bytes/normal")
 
     def convolved(  # the sizes of a layer
         self, x: str, name: str, inputs: int, outputs: int, kernel: int, stride: int
@@ -92,8 +106,15 @@ def resnet50_step(norm: str, batch: int) -> Model:
     batch
         Images.
     """
+    model = _resnet50(norm, batch)
+    return for_training(model, Loss(kind="cross-entropy"), Sgd(lr=0.01, is_constant=True))
+
+
+def _resnet50(norm: str, batch: int, *, has_bytes: bool = False) -> Model:
+    """Return ResNet-50 in half; images may be bytes, which it normalises."""
     net = _Network(norm, batch)
-    out = net.add("Relu", [net.convolved("x", "stem", 3, 64, 7, 2)], "stem/relu")
+    x = net.from_bytes("x") if has_bytes else "x"
+    out = net.add("Relu", [net.convolved(x, "stem", 3, 64, 7, 2)], "stem/relu")
     out = net.add("MaxPool", [out], "pool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     n_channels = 64
     for stage, (n_blocks, width, first_stride) in enumerate(_STAGES):
@@ -116,10 +137,11 @@ def resnet50_step(norm: str, batch: int) -> Model:
         net.weight("dense/bias", (_CLASSES,), 0.0),
     ]
     net.add("Gemm", [out, *weights], "dense")
+    kind = TensorProto.UINT8 if has_bytes else TensorProto.FLOAT
     graph = helper.make_graph(
         net.nodes,
         "resnet50",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3, _SIDE, _SIDE])],
+        [helper.make_tensor_value_info("x", kind, [batch, 3, _SIDE, _SIDE])],
         [helper.make_tensor_value_info("dense", TensorProto.FLOAT, [batch, _CLASSES])],
         [numpy_helper.from_array(values, name) for name, values in net.weights.items()],
     )
@@ -127,8 +149,32 @@ def resnet50_step(norm: str, batch: int) -> Model:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "resnet50.onnx"
         onnx.save(proto, path)
-        model = in_half(load_onnx(path, trainable="*"))
-    return for_training(model, Loss(kind="cross-entropy"), Sgd(lr=0.01, is_constant=True))
+        return in_half(load_onnx(path, trainable="*", frozen=("bytes/*",)))
+
+
+#: Sums of blocks that are kept for the backward pass, and what else is. Source: graphcore/examples,
+#: vision/cnns/pytorch/train/configs.yml: resnet50, recompute_checkpoints.
+_KEPT_SUMS = (0, 1, 2, 3, 5, 6, 7, 9, 11, 12, 13, 14, 15)
+_KEPT = ("stage3/*/[abc]", "stage3/*/shortcut", "stage3/*/checkpoint", "mean", "dense")
+
+
+def replicated_resnet50_step(batch: int, n_rounds: int, n_replicas: int) -> Model:
+    """Return a training step of ResNet-50 on replicas, with bytes as images, and SGD with momentum.
+
+    Parameters
+    ----------
+    batch, n_rounds, n_replicas
+        Images of a micro-batch, micro-batches, and replicas.
+    """
+    blocks = [f"stage{s}/block{b}/sum" for s, (n, _, _) in enumerate(_STAGES) for b in range(n)]
+    return for_training(
+        _resnet50("batch", batch, has_bytes=True),
+        Loss(kind="cross-entropy"),
+        Sgd(lr=0.01, momentum=0.9, weight_decay=1e-4, is_combined=True, is_constant=True),
+        n_rounds,
+        n_replicas=n_replicas,
+        recomputation=Recomputation("all", kept=(*(blocks[i] for i in _KEPT_SUMS), *_KEPT)),
+    )
 
 
 def _figures(norm: str, batch: int) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,18 +183,103 @@ def test_what_is_known_before_is_known_of_every_replica() -> None:
     np.testing.assert_array_equal(anchors[share], expected.reshape(2, 2, 2, 3)[:, [0, 1], [0, 1]])
 
 
-def test_weights_of_groups_are_refused() -> None:
+def _grouped(
+    settings: popart.VariableSettings, start: Array, n_replicas: int
+) -> tuple[popart.TrainingSession, str, str]:
+    """Return a training of the sum of x * w, its input and its weight."""
     builder = popart.Builder()
-    group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
     x = builder.addInputTensor(popart.TensorInfo("FLOAT", [6]))
-    w = builder.addInitializedInputTensor(
-        np.zeros((2, 6), np.float32), popart.VariableSettings(group)
+    w = builder.addInitializedInputTensor(start, settings)
+    loss = builder.aiGraphcore.identityloss([builder.aiOnnx.mul([x, w])], popart.ReductionType.Sum)
+    session = popart.TrainingSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, {loss: popart.AnchorReturnType("All")}),
+        loss,
+        popart.SGD({"defaultLearningRate": (1.0, True), "defaultMomentum": (0.5, True)}),
+        _device(n_replicas),
+        userOptions=_options(n_replicas),
     )
+    session.prepareDevice()
+    session.weightsFromHost()
+    return session, x, w
+
+
+_MODES = popart.VariableRetrievalMode
+
+
+@pytest.mark.parametrize("mode", [_MODES.OnePerGroup, _MODES.AllReplicas])
+@pytest.mark.parametrize("kind", ["Consecutive", "Orthogonal", "Ungrouped"])
+def test_weights_of_groups_of_replicas(
+    kind: str, mode: popart.VariableRetrievalMode, tmp_path: Path
+) -> None:
+    group = popart.CommGroup(getattr(popart.CommGroupType, kind), 2)
+    settings = popart.VariableSettings(group, mode)
+    n_groups = settings.getGroupCount(4)
+    start = np.arange(n_groups * 6, dtype=np.float32).reshape(n_groups, 6)
+    session, x, w = _grouped(settings, start, 4)
+    data = np.arange(24, dtype=np.float32).reshape(4, 6)
+    session.run(popart.PyStepIO({x: data}, session.initAnchorArrays()))
+    session.weightsToHost()
+    expected = start.copy()
+    members = settings.groups(4)
+    for number, replicas in enumerate(members):  # the gradient of w is x
+        expected[number] -= data[replicas].sum(axis=0)
+    if mode is _MODES.AllReplicas:
+        of_replica = {replica: n for n, replicas in enumerate(members) for replica in replicas}
+        expected = expected[[of_replica[replica] for replica in range(4)]]
+    found = np.zeros_like(expected)
+    session.readWeights(popart.PyWeightsIO({w: found}))
+    np.testing.assert_array_equal(found, expected)
+    session.modelToHost(str(tmp_path / "trained.onnx"))
+
+    again, _, w = _grouped(settings, np.zeros_like(start), 4)
+    again.resetHostWeights(str(tmp_path / "trained.onnx"))
+    again.weightsFromHost()
+    again.weightsToHost()
+    found = np.zeros_like(expected)
+    again.readWeights(popart.PyWeightsIO({w: found}))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_weights_that_all_replicas_share_and_return() -> None:
+    start = np.arange(6, dtype=np.float32)
+    session, x, w = _grouped(popart.VariableSettings(_MODES.AllReplicas), start, 2)
+    data = np.ones((2, 6), np.float32)
+    session.run(popart.PyStepIO({x: data}, session.initAnchorArrays()))
+    session.weightsToHost()
+    found = np.zeros((2, 6), np.float32)
+    session.readWeights(popart.PyWeightsIO({w: found}))
+    np.testing.assert_array_equal(found, np.broadcast_to(start - 2, (2, 6)))
+
+
+def test_replicas_infer_with_weights_of_their_own() -> None:
+    builder = popart.Builder()
+    builder.embedReplicationFactor(2)
+    x = builder.addInputTensor(popart.TensorInfo("FLOAT", [3]))
+    start = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    group = popart.CommGroup(popart.CommGroupType.Ungrouped, 0)
+    w = builder.addInitializedInputTensor(start, popart.VariableSettings(group))
     y = builder.aiOnnx.add([x, w])
-    with pytest.raises(popart.popart_exception, match="has VariableSettings by which groups of"):
-        popart.InferenceSession(
-            builder.getModelProto(),
-            popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
-            _device(4),
-            userOptions=_options(4),
-        )
+    assert builder.getTensorShape(y) == [3]
+    session = popart.InferenceSession(
+        builder.getModelProto(),
+        popart.DataFlow(1, {y: popart.AnchorReturnType("All")}),
+        _device(2),
+        userOptions=_options(2),
+    )
+    session.prepareDevice()
+    session.weightsFromHost()
+    anchors = session.initAnchorArrays()
+    session.run(popart.PyStepIO({x: np.zeros((2, 3), np.float32)}, anchors))
+    np.testing.assert_array_equal(anchors[y], start)
+
+
+def test_groups_that_a_weight_has_no_values_for() -> None:
+    group = popart.CommGroup(popart.CommGroupType.Consecutive, 2)
+    with pytest.raises(popart.popart_exception, match=r"each of 2 groups .* has shape \[3, 6\]"):
+        _grouped(popart.VariableSettings(group), np.zeros((3, 6), np.float32), 4)
+
+
+def test_settings_by_stride_need_the_number_of_replicas() -> None:
+    with pytest.raises(popart.popart_exception, match=r"not initialised using a `popart::CommG"):
+        _grouped(popart.VariableSettings(2, 2), np.zeros((2, 6), np.float32), 4)

@@ -80,8 +80,8 @@ def test_a_report_has_stashes_and_operations_of_a_pipeline(tilescope: Run, model
     outcome = tilescope("train", model, *TWO, "--pipeline", 2, *ends, "--report", "report")
     assert (outcome.code, outcome.err) == (0, "")
     summary = json.loads(tilescope("summary", "report", "--json").out)
-    # Three micro-batches of x, of 2 x 6 elements of 4 bytes, and the counters of two stages.
-    assert summary["metrics"]["memory.purpose.stash"] == 3 * 2 * 6 * 4 + 2 * 4
+    # Three micro-batches of x, of 2 x 6 elements of 4 bytes, and counters of two stages on 8 tiles.
+    assert summary["metrics"]["memory.purpose.stash"] == 3 * 2 * 6 * 4 + 2 * 8 * 4
     operations = tilescope("ops", "report", "--json").out
     assert all(name in operations for name in ("Stash/x", "Restore/x", "IpuCopy"))
 

@@ -14,6 +14,7 @@ from tilescope.model_split import explained, with_split
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
+    BatchPartsOption,
     DimOption,
     EngineOption,
     HalfPartialsOption,
@@ -133,6 +134,7 @@ def register(app: typer.Typer) -> None:
         shape: ShapeOption = None,
         dim: DimOption = None,
         batch: BatchOption = None,
+        batch_parts: BatchPartsOption = 1,
         setting: SettingOption = None,
         available_memory_proportion: Annotated[
             float | None,
@@ -219,6 +221,7 @@ def register(app: typer.Typer) -> None:
             synthetic_data,
             dims_of(dim or []),
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
+            batch_parts=batch_parts,
         )
         setup = with_split(source, setup, split, pipeline, simulated)
         given = None if inputs is None else read_inputs(inputs)

@@ -12,6 +12,7 @@ from tilescope.model_split import explained, with_split
 from tilescope.parameters import AsJson, examples
 from tilescope.run_arguments import (
     BatchOption,
+    BatchPartsOption,
     DimOption,
     EngineOption,
     HalfPartialsOption,
@@ -130,6 +131,7 @@ def register(app: typer.Typer) -> None:
         ] = "constant",
         epochs: Annotated[int, typer.Option(min=1, help="Times that all data are used.")] = 1,
         batch: BatchOption = None,
+        batch_parts: BatchPartsOption = 1,
         accumulate: Annotated[
             int,
             typer.Option(min=1, help="Micro-batches of a step, whose gradients are averaged."),
@@ -311,6 +313,7 @@ def register(app: typer.Typer) -> None:
             tuple(freeze or []),
             has_masters=not half_weights,
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
+            batch_parts=batch_parts,
         )
         setup = with_split(source, setup, split, pipeline, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():

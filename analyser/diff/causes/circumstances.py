@@ -10,7 +10,7 @@ from tilescope.analyser.quantities import format_change
 from tilescope.analyser.summary.provenance import model_name
 
 if TYPE_CHECKING:
-    from tilescope.analyser.diff.causes.evidence import Evidence
+    from tilescope.analyser.diff.causes.evidence import Evidence, Group
     from tilescope.analyser.diff.context import ContextChange
     from tilescope.analyser.program.call_tree import Call
 
@@ -173,6 +173,22 @@ def batch_causes(evidence: Evidence) -> list[Cause]:
         return []
     text = f"Batch size changed: {before_size:,} → {after_size:,}."
     return [Cause("batch", "batch size", *_total(evidence), text)]
+
+
+def batch_parts_causes(evidence: Evidence) -> tuple[list[Cause], frozenset[Group]]:
+    """Return another number of parts of the batch, and the operations that run once more for it.
+
+    They have the names of operations that are on both sides.
+    """
+    change = _provenance(evidence, "batch_parts")
+    if change is None:
+        return [], frozenset()
+    on_both = {group.name for group in evidence.groups if group.is_on_both}
+    repeated = (g for g in evidence.groups if not g.is_on_both and g.name in on_both)
+    before, after = change.baseline or "1", change.candidate or "1"
+    text = f"Parts of the batch changed: {before} → {after}."
+    cause = Cause("batch", "parts of the batch", *_total(evidence), text)
+    return [cause], frozenset(repeated)
 
 
 def precision_causes(evidence: Evidence) -> list[Cause]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tilescope.analyser.diff.causes.cause import OTHERS, Cause
 from tilescope.analyser.diff.causes.circumstances import (
     batch_causes,
+    batch_parts_causes,
     data_causes,
     identity_causes,
     input_causes,
@@ -66,13 +67,15 @@ def find_causes(evidence: Evidence) -> tuple[Cause, ...]:
             *option_causes(evidence),
             *run_causes(evidence),
         )
+    of_parts, repeated = batch_parts_causes(evidence)
     of_whole = [
         *machine_causes(evidence),
         *data_causes(evidence),
-        *(batch_causes(evidence) or input_causes(evidence)),
+        *(of_parts or batch_causes(evidence) or input_causes(evidence)),
         *precision_causes(evidence),
     ]
     of_training, explained = training_causes(evidence)
+    explained |= repeated
     is_all_explained = bool(of_whole or explained)
     of_whole += of_training
     parts = _part_causes(evidence, explained, is_all_explained=is_all_explained)

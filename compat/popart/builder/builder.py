@@ -165,7 +165,8 @@ class Builder(PlacedNodes):
 
     def embedReplicationFactor(self, replicationFactor: int) -> None:
         """State in the model for how many replicas it is."""
-        self._impl.add_metadata(reserved.REPLICATION_FACTOR, INT.convert(replicationFactor))
+        self._impl.n_replicas = INT.convert(replicationFactor)
+        self._impl.add_metadata(reserved.REPLICATION_FACTOR, self._impl.n_replicas)
 
     def getModelProto(self) -> bytes:
         """Return the model as the bytes of an ONNX file."""
@@ -238,13 +239,15 @@ class Builder(PlacedNodes):
         info = getTensorInfo(array)
         name = self._impl.new_name(bound["debugContext"] or "init_input")
         content = initializer_of(array, name)
-        self._impl.add_input(name, type_of(info))
+        n_replicas = self._impl.root.n_replicas
+        own = array[0] if n_replicas > 1 and settings.getGroupCount(n_replicas) > 1 else array
+        self._impl.add_input(name, type_of(info), type_of(getTensorInfo(own)))
         self._impl.graph.initializer.append(content)
-        self._impl.add_content(content)
-        group_type, group_size = settings.getCommGroupType(), settings.getGroupSize()
+        self._impl.add_content(content if own is array else initializer_of(own, name))
+        domain = settings.getSharedVariableDomain()
         for key, value in (
-            (reserved.COMM_GROUP_TYPE, int(group_type)),
-            (reserved.COMM_GROUP_SIZE, group_size),
+            (reserved.COMM_GROUP_TYPE, int(domain.type)),
+            (reserved.COMM_GROUP_SIZE, domain.replicaGroupSize),
             (reserved.VARIABLE_SETTINGS, int(settings.getRetrievalMode())),
         ):
             self._impl.add_metadata(key, value, name)

@@ -85,6 +85,7 @@ class Graph:
         self.root: Graph = self if parent is None else parent.root
         self.children: list[Graph] = []
         self.n_graphs = self.n_nodes = 0
+        self.n_replicas = 1
         self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
         self.attributes: dict[str, Any] = {}
         self.scopes: list[str] = []
@@ -166,12 +167,20 @@ class Graph:
 
     # Tensors
 
-    def add_input(self, name: str, of: onnx.TypeProto | None = None) -> None:
-        """Add an input of a type; one without a type is that of a subgraph."""
+    def add_input(
+        self,
+        name: str,
+        of: onnx.TypeProto | None = None,
+        of_replica: onnx.TypeProto | None = None,
+    ) -> None:
+        """Add an input of a type; one without a type is that of a subgraph.
+
+        Nodes read it with the type that it has on a replica, where that is another.
+        """
         value = self.graph.input.add(name=name)
         if of is not None:
             value.type.CopyFrom(of)
-        self._types[name] = of
+        self._types[name] = of_replica or of
         self._inputs.add(name)
 
     def add_parent_input(self, name: str) -> None:

@@ -86,7 +86,10 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "disableGradAccumulationTensorStreams": (Effect.NONE, _HOST),
     "disableOptimizerStateTensorStreams": (Effect.NONE, _HOST),
     "accumulateOuterFragmentSettings": (Effect.NONE, "updates follow the micro-batches in order"),
-    "batchSerializationSettings": (Effect.NONE, "a batch is computed whole"),
+    "batchSerializationSettings": (
+        Effect.ACTS,
+        "parts of a batch that are computed one after another",
+    ),
     "autodiffSettings": (Effect.NONE, "the backward pass reads forward values directly"),
     "delayVarUpdates": (Effect.NONE, _ONE_WAY),
     "scheduleNonWeightUpdateGradientConsumersEarly": (Effect.NONE, _ONE_WAY),

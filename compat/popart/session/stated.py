@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from popart.batch_parts import serialised
 from popart.builder.attribute_effects import warn_of_attributes
+from popart.builder.tensor import array_of
 from popart.data_flow import DataFlow
 from popart.device import DeviceInfo
 from popart.enums import AnchorReturnTypeId
@@ -27,7 +29,6 @@ from popart.random_state import RandomState
 from popart.refusals import check_model, check_products, refuse_options, refuse_several_ipus
 from popart.replication import (
     broadcast_inputs,
-    check_variables,
     of_replica,
     replicas_of,
     with_groupings,
@@ -37,6 +38,7 @@ from popart.session.engine_errors import as_popart
 from popart.tensor_info import TensorInfo
 from popart.training import FINAL_LOSS_SCALE, Trained, refuse_training_options
 from popart.type_names import type_name
+from popart.variables import GroupedVariables
 from popart.virtual_graphs import on_virtual_graphs
 from tilescope.engine.ir import Model
 from tilescope.engine.session.engine import Engine
@@ -78,7 +80,9 @@ class StatedSession:
         self._proto = proto_of(fnModel)
         complete = with_contents(self._proto, folder_of(fnModel))
         complete = with_groupings(complete, self._options)
-        check_variables(complete, self._options)
+        self._variables = GroupedVariables.of(complete, self._options)
+        contents = {t.name: array_of(t) for t in complete.graph.initializer}
+        complete = self._variables.on_replica(complete)
         self._trained = trained
         if trained is not None:
             trained.check(self._options)
@@ -94,16 +98,19 @@ class StatedSession:
         warn_of_attributes(self._proto)
         shapes = _shapes_of(inputShapeInfo)
         is_trained = trained is not None
-        check_model(self._proto, dataFlow, self._options, shapes, is_trained=is_trained)
+        checked = complete if self._variables.weights else self._proto
+        check_model(checked, dataFlow, self._options, shapes, is_trained=is_trained)
+        are_constants = trained is None and self._options.constantWeights
         self._loaded = LoadedModel.of(
             complete,
             self._outputs(),
             shapes=shapes,
-            are_weights_kept=trained is not None or not self._options.constantWeights,
+            are_weights_kept=not are_constants or bool(self._variables.weights),
             gradients=self._gradients(),
+            shared_by=self._variables.groups,
         )
         self._broadcast = broadcast_inputs(self._proto)
-        self._host = {name: np.array(a) for name, a in self._loaded.initializers.items()}
+        self._host = {name: np.array(array) for name, array in contents.items()}
         check_products(self._proto, self._loaded.tensors)
         self._check_anchors()
         with as_popart(self._proto):
@@ -111,6 +118,7 @@ class StatedSession:
             placed = in_pipeline(placed, self._options, dataFlow, is_trained=is_trained)
             if is_trained:
                 placed = with_anchors(placed, self._loaded.tensors, self._options, dataFlow)
+            placed = serialised(placed, self._options, is_trained=is_trained)
             self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
                 drawing(placed, 0, self.replicationFactor)

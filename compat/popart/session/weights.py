@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,16 +31,26 @@ class WeightsSession(CompiledSession):
         """Copy the weights of the host to the device."""
         compiled, engine = self._prepared("weightsFromHost()")
         held = {value.name for value in compiled.held}
-        starts: dict[str, Array] = {}
+        shared: dict[str, Array] = {}
+        of_replicas: dict[str, list[Array]] = {}
         if not self._host.keys() >= self._states.keys():  # the first time
             with as_popart(), engine.recording(False):
-                starts = compiled.read_held(engine)
-            self._host = {k: starts[known] for k, known in self._states.items()} | self._host
-        names = {name: self._states.get(name, name) for name in self._host}
-        arrays = {names[k]: array for k, array in self._host.items() if names[k] in held}
-        if arrays:
+                every = compiled.read_replicas(engine)
+            starts = self._returned_of(every)
+            self._host = {name: starts[name] for name in self._states} | self._host
+            of_replicas = {name: [own[name] for own in every] for name in every[0]}
+        for name, array in self._host.items():
+            known, grouped = self._states.get(name, name), self._variables.find(name)
+            if known not in held:
+                continue
+            of_replicas.pop(known, None)
+            if grouped is None:
+                shared[known] = array
+            else:
+                of_replicas[known] = grouped.of_replicas(array)
+        if shared or of_replicas:
             with as_popart(), engine.recording(False):
-                compiled.write_held(engine, starts | arrays)
+                compiled.write_held(engine, shared, of_replicas)
         self._has_weights = True
 
     def weightsToHost(self) -> None:
@@ -48,7 +59,7 @@ class WeightsSession(CompiledSession):
             "weightsToHost(const std::map<TensorId, MutableVoidData> &)"
         )
         with as_popart(), engine.recording(False):
-            for name, array in self._held(compiled, engine).items():
+            for name, array in self._weights_returned(compiled, engine).items():
                 if name in self._host:
                     self._host[name] = array.astype(self._host[name].dtype)
                 elif name in self._states:
@@ -56,7 +67,24 @@ class WeightsSession(CompiledSession):
 
     def _held(self, compiled: CompiledModel, engine: Engine, replica: int = 0) -> dict[str, Array]:
         """Return what a replica holds, under PopART's names."""
-        held = compiled.read_held(engine, replica)
+        return self._under_names(compiled.read_held(engine, replica))
+
+    def _weights_returned(self, compiled: CompiledModel, engine: Engine) -> dict[str, Array]:
+        """Return what the host gets of the replicas, under PopART's names."""
+        if not self._variables.weights:
+            return self._held(compiled, engine)
+        return self._returned_of(compiled.read_replicas(engine))
+
+    def _returned_of(self, of_replicas: Sequence[dict[str, Array]]) -> dict[str, Array]:
+        every = [self._under_names(held) for held in of_replicas]
+        returned = dict(every[0])
+        for name in returned:
+            grouped = self._variables.find(name)
+            if grouped is not None:
+                returned[name] = grouped.returned([held[name] for held in every])
+        return returned
+
+    def _under_names(self, held: dict[str, Array]) -> dict[str, Array]:
         states = {name: held[known] for name, known in self._states.items()}
         others = {name: held[name] for name in held.keys() - {*self._states.values()}}
         return others | states
@@ -109,7 +137,7 @@ class WeightsSession(CompiledSession):
             return self._host[name]
         compiled, engine = self._prepared("readWeights()")
         with as_popart(), engine.recording(False):
-            held = self._held(compiled, engine)
+            held = self._weights_returned(compiled, engine)
         if name not in held:
             raise popart_exception(
                 f"There is no weight {name!r}; the model has {', '.join(self._host) or 'none'}"
@@ -171,8 +199,10 @@ class WeightsSession(CompiledSession):
         model = modelProtoOrFilename
         for tensor in with_contents(proto_of(model), folder_of(model)).graph.initializer:
             if tensor.name in self._host:
-                array = array_of(tensor)
-                if array.shape != self._host[tensor.name].shape:
+                array, grouped = array_of(tensor), self._variables.find(tensor.name)
+                if grouped is not None:
+                    grouped.of_replicas(array)  # refuses what no group has
+                elif array.shape != self._host[tensor.name].shape:
                     raise popart_exception(
                         f"resetWeights, weight {tensor.name!r} has shape {list(array.shape)};"
                         f" expected {list(self._host[tensor.name].shape)}"

@@ -152,7 +152,13 @@ class _Walk:
         if function in self._functions:
             return ["function", self._functions[function]]
         number = self._functions[function] = len(self._functions)
-        return ["function", number, function.name, self.describe(function.body)]
+        return [
+            "function",
+            number,
+            function.name,
+            repr(function.role),
+            self.describe(function.body),
+        ]
 
 
 def _arrays(cost: StepCost) -> list[NDArray[Any]]:

@@ -36,6 +36,7 @@ from tilescope.engine.machine import Machine
 from tilescope.engine.notice import Notice
 from tilescope.engine.planner.plan import Plan, PlannedStage
 from tilescope.engine.program.print_format import PrintFormat
+from tilescope.engine.program.program import PipelineRole
 from tilescope.reports.figures import fits
 
 __all__ = [
@@ -148,6 +149,8 @@ class Node(Freezable):
     step: Step | None = None
     children: Sequence[Node] = field(default_factory=list)
     root_kind: str = "control"
+    #: Of the root of a function that a pipeline consists of.
+    role: PipelineRole | None = None
     #: The controlling tensor of If, Switch and RepeatWhile.
     control: View | None = None
     #: Case values of a Switch's children; the last child is the default.

@@ -229,6 +229,7 @@ class Lowering:
             self._lowering_now.append(function)
             position = ("function", len(self.functions))
             root = self._node(None, "Sequence", function.name, function.body.debug, root=position)
+            root.role = function.role
             self.functions.append(root)
             self._functions[key] = root
             self._lower(function.body, root)

@@ -25,7 +25,7 @@ from tilescope.engine.frontend.onnx.source.tensor_types import (
     input_shape,
     leaves_batch_open,
 )
-from tilescope.engine.ir import IrBuilder, Model
+from tilescope.engine.ir import IrBuilder, Model, ReplicaGroup
 
 __all__ = ["load_onnx"]
 
@@ -44,6 +44,7 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
     *,
     observer: NodeObserver | None = None,
     variables: Collection[str] = (),
+    shared_by: Mapping[str, ReplicaGroup] | None = None,
 ) -> Model:
     """Return the operator graph of an ONNX file.
 
@@ -73,6 +74,9 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
     variables
         Names of results of Constant nodes that the device holds as states, so that nothing is
         folded into them and their gradients can be asked for.
+    shared_by
+        The replicas that share an initializer, by its name, where not all do. It has to be
+        trainable; the file has the content of the first group.
 
     Raises
     ------
@@ -93,7 +97,7 @@ def load_onnx(  # noqa: PLR0913 # what a model leaves open
     set_symbols(graph, dims or {})
     builder = IrBuilder(graph.name or path.stem)
     builder.keeps_draws = True
-    scope = Scope(observer=observer, variables=frozenset(variables))
+    scope = Scope(observer=observer, variables=frozenset(variables), shared_by=shared_by or {})
     imported = GraphImport(builder, graph, opsets_of(proto), path.parent, scope)
     imported.add_parameters(trainable_names(graph, trainable, frozen))
     given_shapes = shapes or {}

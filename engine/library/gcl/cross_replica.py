@@ -32,6 +32,7 @@ from tilescope.engine.library.gcl.shards import (
     Buffers,
     Shards,
     copy_back,
+    forget,
     local_shards,
     shards_by_rows,
 )
@@ -553,6 +554,7 @@ def all_gather_cross_replica(
     rows, shards = shards_by_rows(build, x.dtype, ring.size, n_columns, grain)
     travel = _Ring(build, ring, shards, _lanes(chosen, ring.size))
     travel.begin([0] * len(travel.lanes))
+    forget(build, rows)
     own = Buffers.of(build, shards, "own", 1, 1)
     copy_to(build, x.flatten(), own.tensor.flatten().slice(0, 0, x.n_elements), "own")
     travel.put_whole(own.rows(0), shards)
@@ -601,8 +603,11 @@ def all_to_all_cross_replica(builder: Builder, x: View, group: CommGroup = EVERY
     rows, shards = shards_by_rows(build, x.dtype, ring.size, n_columns, 1)
     out, received = shards_by_rows(build, x.dtype, ring.size, n_columns, 1)
     copy_to(build, x.reshape(ring.size, n_columns), rows, "rows")
+    forget(build, out)
     # The first lane goes to the replicas that receive, the second to those that send.
     travel = _Ring(build, ring, shards, (_Lane(-1, 0), _Lane(1, 0)))
+    for buffers in (travel.send, travel.receive):
+        forget(build, buffers.tensor)  # of which the first lanes travel
     travel.begin([0, 0])
     for distance in range(ring.size):
         if distance:

@@ -13,8 +13,9 @@ from tilescope.engine.codelets.popops.elementwise.copy import COPY
 from tilescope.engine.graph import DType, Regions, Tensor, Variable
 from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.builder import Builder
+from tilescope.engine.program import WriteUndef
 
-__all__ = ["Buffers", "Shards", "copy_back", "local_shards", "shards_by_rows"]
+__all__ = ["Buffers", "Shards", "copy_back", "forget", "local_shards", "shards_by_rows"]
 
 Ids = NDArray[np.int64]
 
@@ -141,6 +142,11 @@ class _Pieces:
         return np.unique(self.tile, return_inverse=True)[1].reshape(-1)
 
 
+def forget(builder: Builder, tensor: Tensor) -> None:
+    """Say that a variable has no contents yet, where what follows writes it part by part."""
+    builder.sequence.add(WriteUndef(tensor, debug=builder.debug))
+
+
 def local_shards(
     builder: Builder, variables: Sequence[Variable], n_parts: int, grain: int
 ) -> Shards:
@@ -171,6 +177,7 @@ def local_shards(
     start = _begins(total)
     tensor.variable.set_mapping(start, tile.astype(np.int32))
     shards = Shards(tensor.variable, n_parts, tile, start, length, length)
+    forget(builder, tensor)  # nothing writes the padding
     _copy(builder, pieces, variables, shards, "cut", is_back=False)
     return shards
 

@@ -27,6 +27,7 @@ from tilescope.engine.operators.elementwise.gradients import (
     non_linearity_gradient,
 )
 from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = ["NON_LINEARITY", "RECORDS", "activation", "clamped_line", "sloped"]
 
@@ -81,6 +82,7 @@ NON_LINEARITY = Operator(
     evaluate=_evaluate,
     lower=_lower,
     gradient=non_linearity_gradient,
+    parts=broadcast,
 )
 
 

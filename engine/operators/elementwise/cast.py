@@ -25,6 +25,7 @@ from tilescope.engine.library.popops.elementwise.bit_cast import bit_cast
 from tilescope.engine.library.popops.elementwise.operations import cast
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = ["CAST", "RECORDS"]
 
@@ -61,6 +62,7 @@ CAST = Operator(
     evaluate=_cast_array,
     lower=_lower_cast,
     gradient=_cast_gradient,
+    parts=broadcast,
 )
 
 
@@ -131,6 +133,7 @@ RECORDS = (
             offset.builder, offset.tensor(op.operand(0)), op.output.dtype
         ),
         carries=elementwise,
+        parts=broadcast,
         no_gradient="it takes bits as they are",
     ),
     Operator(name="Cast", decompose=_cast, carries=elementwise),

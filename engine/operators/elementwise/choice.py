@@ -16,6 +16,7 @@ from tilescope.engine.library.popops.elementwise.operations import select
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import elementwise
 from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = ["RECORDS", "SELECT", "chosen"]
 
@@ -63,6 +64,7 @@ SELECT = Operator(
     evaluate=_array,
     lower=_lower,
     gradient=_gradient,
+    parts=broadcast,
 )
 
 

@@ -12,6 +12,7 @@ from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
 from tilescope.engine.library.poprand import random_numbers as library
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.elementwise.elementwise import binary
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.random_numbers import random_bits
 
@@ -42,6 +43,16 @@ def _dropout_gradient(
     return expansion.emit(DROPOUT, gradient, op.operand(1), **op.attributes), None
 
 
+def _masked(node: Node, expansion: Expansion) -> Value | None:
+    """Emit a product with the mask, which is drawn whole; None where the operand is known."""
+    x = node.operand(0)
+    if x.known is not None:
+        return None
+    ones = expansion.constant(np.ones(x.shape, x.dtype), "ones")
+    mask = expansion.emit(DROPOUT, ones, node.operand(1), **node.attributes)
+    return binary(expansion, "multiply", x, mask)
+
+
 #: Zeros in a share of the places, drawn from a seed, and the rest scaled to the same mean.
 DROPOUT = Operator(
     name="dropout",
@@ -50,6 +61,7 @@ DROPOUT = Operator(
     evaluate=_dropout_array,
     lower=_lower_dropout,
     gradient=_dropout_gradient,
+    decompose_for_parts=_masked,
 )
 
 RECORDS = (DROPOUT,)

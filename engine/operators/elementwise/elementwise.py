@@ -30,6 +30,7 @@ from tilescope.engine.operators.elementwise.gradients import (
     unary_gradient,
 )
 from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = ["BINARY", "RECORDS", "UNARY", "binary", "bounded", "scalar", "unary"]
 
@@ -144,6 +145,7 @@ UNARY = Operator(
     evaluate=_unary_array,
     lower=_lower_unary,
     gradient=unary_gradient,
+    parts=broadcast,
     omits_zeros=True,
 )
 BINARY = Operator(
@@ -153,6 +155,7 @@ BINARY = Operator(
     evaluate=_binary_array,
     lower=_lower_binary,
     gradient=binary_gradient,
+    parts=broadcast,
 )
 
 

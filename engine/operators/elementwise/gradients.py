@@ -16,6 +16,7 @@ from tilescope.engine.library.popops.elementwise.derivative import OF_OPERAND, O
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.mapped import Expression, call, mapped, operand
 from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = [
     "RECORDS",
@@ -95,6 +96,7 @@ NON_LINEARITY_GRADIENT = Operator(
     infer=lambda node: [(node.operand(0).shape, node.operand(0).dtype)],
     evaluate=_evaluate,
     lower=_lower,
+    parts=broadcast,
 )
 
 

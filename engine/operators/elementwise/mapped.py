@@ -25,6 +25,7 @@ from tilescope.engine.library.popops.elementwise.scaled_add import scaled_add
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.functions import BINARY_FUNCTIONS, UNARY_FUNCTIONS
 from tilescope.engine.operators.movement.layout import full
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = ["MAP", "RECORDS", "SCALED_ADD", "Expression", "call", "mapped", "operand", "value_of"]
 
@@ -118,6 +119,7 @@ MAP = Operator(
     evaluate=_array,
     lower=_lower,
     gradient=_gradient,
+    parts=broadcast,
 )
 
 
@@ -163,6 +165,7 @@ SCALED_ADD = Operator(
     infer=_scaled_add_type,
     evaluate=_scaled_add_array,
     lower=_lower_scaled_add,
+    parts=broadcast,
 )
 
 RECORDS = (MAP, SCALED_ADD)

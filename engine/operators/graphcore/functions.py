@@ -11,6 +11,7 @@ from tilescope.engine.operators.elementwise.elementwise import binary, scalar, u
 from tilescope.engine.operators.graphcore.domain import GRAPHCORE, as_type, decomposed
 from tilescope.engine.operators.movement.layout import reshape
 from tilescope.engine.operators.movement.slicing import padded
+from tilescope.engine.operators.parts import broadcast
 
 __all__ = ["RECORDS"]
 
@@ -109,6 +110,7 @@ _DETACH = Operator(
     evaluate=lambda _, arrays: [arrays[0]],
     lower=_lower_detach,
     stops_gradient=True,
+    parts=broadcast,
 )
 
 RECORDS = (

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor, View
-from tilescope.engine.ir import ENGINE_DOMAIN, Constant, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import (
+    ENGINE_DOMAIN,
+    Constant,
+    Expansion,
+    Node,
+    Operation,
+    Operator,
+    Parts,
+    Value,
+)
 from tilescope.engine.library.popops.elementwise import operations as library
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.reduction.arg_reduce import arg_max, arg_min
@@ -33,6 +42,7 @@ from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.movement.slicing import joined, part
+from tilescope.engine.operators.parts import along_others, entries
 
 __all__ = ["ARG_MAX", "GATHER", "GATHER_ND", "RECORDS", "SCATTER_ELEMENTS", "SCATTER_ND"]
 
@@ -308,7 +318,9 @@ def _arg(name: str, find: Callable[..., Tensor]) -> Operator:
         out = find(lowering.builder, lowering.tensor(x), axis, last=last)
         return out.reshape(*op.output.shape) if op.output.shape else _as_scalar(out)
 
-    return Operator(name=name, lower=lower, no_gradient="its result is a position")
+    return Operator(
+        name=name, lower=lower, no_gradient="its result is a position", parts=_arg_parts
+    )
 
 
 def _gathered_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
@@ -319,6 +331,50 @@ def _gathered_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> i
     if set(axes) != {0} or axes[0] == axis:
         return None
     return axes[0] if axes[0] < axis else axes[0] - 1 + len(node.operand(1).shape)
+
+
+def _worked_axis(node: Node) -> list[int]:
+    return [node.axis(node.attributes["axis"], len(node.operand(0).shape))]
+
+
+def _gather_parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts of indices, or of an operand that is indexed along another axis."""
+    axis = _gathered_axis(node, axes, ())
+    return None if axis is None else Parts((axis,))
+
+
+def _gather_elements_parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts of indices and operand along another axis, where they have one size."""
+    (axis, *others) = set(axes.values())
+    x, indices = node.operand(0), node.operand(1)
+    if others or axis in _worked_axis(node) or x.shape[axis] != indices.shape[axis]:
+        return None
+    return entries(node, axes, {0: axis, 1: axis}, (axis,))
+
+
+def _gather_nd_parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts of tuples of indices, with those of the operand along batch dimensions."""
+    (axis, *others) = set(axes.values())
+    if not others and axis < node.attributes.get("batch_dims", 0):
+        return entries(node, axes, {0: axis, 1: axis}, (axis,))
+    found = _gathered_tuples_axis(node, axes, ())
+    return None if found is None else Parts((found,))
+
+
+def _one_hot_parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts of indices, which have the depth as one dimension more."""
+    if set(axes) != {0}:
+        return None
+    depth_axis = node.axis(node.attributes["axis"], len(node.operand(0).shape) + 1)
+    return Parts((axes[0] + (axes[0] >= depth_axis),))
+
+
+def _arg_parts(node: Node, axes: Mapping[int, int], n_parts: int) -> Parts | None:
+    """Return the parts of places along another axis, which may be left out of the result."""
+    found, (axis,) = along_others(_worked_axis)(node, axes, n_parts), _worked_axis(node)
+    if found is None or node.attributes["keepdims"]:
+        return found
+    return Parts((axes[0] - (axes[0] > axis),))
 
 
 def _gathered_tuples_axis(node: Node, axes: Mapping[int, int], _: tuple[int, ...]) -> int | None:
@@ -453,12 +509,19 @@ def _top_k_gradient(op: Operation, expansion: Expansion, gradients: _Values) -> 
 
 
 ARG_MAX = _arg("ArgMax", arg_max)
-TOP_K = Operator(name="TopK", lower=_lower_top_k, known_operands=(1,), gradient=_top_k_gradient)
+TOP_K = Operator(
+    name="TopK",
+    lower=_lower_top_k,
+    known_operands=(1,),
+    gradient=_top_k_gradient,
+    parts=along_others(_worked_axis, 2),
+)
 GATHER = Operator(
     name="Gather",
     lower=_lower_gather,
     carries=_gathered_axis,
     gradient=_gather_gradient,
+    parts=_gather_parts,
     allocate=_allocate_table,
 )
 GATHER_ND = Operator(
@@ -466,6 +529,7 @@ GATHER_ND = Operator(
     lower=_lower_gather_nd,
     carries=_gathered_tuples_axis,
     gradient=_gather_nd_gradient,
+    parts=_gather_nd_parts,
 )
 SCATTER_ND = Operator(name="ScatterND", lower=_lower_scatter_nd, gradient=_scatter_gradient)
 SCATTER_ELEMENTS = Operator(
@@ -480,12 +544,14 @@ ONE_HOT = Operator(
     decompose=_one_hot,
     known_operands=(1,),
     no_gradient="it takes positions",
+    parts=_one_hot_parts,
 )
 GATHER_ELEMENTS = Operator(
     name="GatherElements",
     lower=_lower_gather_elements,
     decompose=_gather_elements,
     gradient=_gather_elements_gradient,
+    parts=_gather_elements_parts,
 )
 
 RECORDS = (

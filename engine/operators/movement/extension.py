@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import Expansion, Node, Operation, Operator, Parts, Value
 from tilescope.engine.library.popops.elementwise.operations import in_one, row_major_copy
 from tilescope.engine.library.popops.reduction.cumulative_sum import cumulative_sum
 from tilescope.engine.library.popops.slicing.padding import pad
@@ -16,6 +16,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.movement.slicing import UNSLICE, part
 from tilescope.engine.operators.movement.take import put_back
+from tilescope.engine.operators.parts import along_others, divided
 
 __all__ = ["CUMULATIVE_SUM", "EXPAND", "RECORDS"]
 
@@ -45,7 +46,7 @@ def _tile(node: Node, expansion: Expansion) -> Value:
     return reshape(expansion, wide, tuple(n * size for n, size in pairs))
 
 
-def _padding(op: Operation) -> tuple[list[int], list[int], str, float]:
+def _padding(op: Node) -> tuple[list[int], list[int], str, float]:
     """Return what is added before and after every dimension, how, and the constant."""
     rank, value = len(op.operand(0).shape), 0.0
     if op.version < 11:
@@ -77,6 +78,29 @@ def _lower_cumulative_sum(lowering: Lowering, op: Operation) -> Tensor:
     return cumulative_sum(
         lowering.builder, lowering.tensor(x), axis, exclusive=exclusive, reverse=reverse
     )
+
+
+def _expand_parts(node: Node, axes: Mapping[int, int], n_parts: int) -> Parts | None:
+    """Return the parts of what is broadcast to a shape that is known."""
+    if set(axes) != {0}:
+        return None
+    shape = [int(n) for n in node.known(1, "the shape").reshape(-1)]
+    own, axis = node.operand(0).shape, axes[0]
+    place = len(shape) - len(own) + axis
+    known = {}
+    if place >= 0 and shape[place] != 1:
+        known[1] = np.array(divided(shape, place, n_parts), np.int64)
+    return Parts((max(place, axis),), known=known)
+
+
+def _padded_along(node: Node) -> list[int]:
+    before, after, *_ = _padding(node)
+    return [d for d, sides in enumerate(zip(before, after, strict=True)) if any(sides)]
+
+
+def _summed_along(node: Node) -> list[int]:
+    rank = len(node.operand(0).shape)
+    return [node.axis(int(node.known(1, "the axis").reshape(-1)[0]), rank)]
 
 
 Gradients = Sequence[Value | None]
@@ -122,7 +146,11 @@ def _cumulative_gradient(op: Operation, expansion: Expansion, gradients: Gradien
 
 
 EXPAND = Operator(
-    name="Expand", lower=_lower_expand, known_operands=(1,), gradient=_expand_gradient
+    name="Expand",
+    lower=_lower_expand,
+    known_operands=(1,),
+    gradient=_expand_gradient,
+    parts=_expand_parts,
 )
 
 CUMULATIVE_SUM = Operator(
@@ -130,11 +158,18 @@ CUMULATIVE_SUM = Operator(
     lower=_lower_cumulative_sum,
     known_operands=(1,),
     gradient=_cumulative_gradient,
+    parts=along_others(_summed_along),
 )
 
 RECORDS = (
     CUMULATIVE_SUM,
     EXPAND,
-    Operator(name="Pad", lower=_lower_pad, known_operands=(1, 2, 3), gradient=_pad_gradient),
+    Operator(
+        name="Pad",
+        lower=_lower_pad,
+        known_operands=(1, 2, 3),
+        gradient=_pad_gradient,
+        parts=along_others(_padded_along),
+    ),
     Operator(name="Tile", decompose=_tile, known_operands=(1,)),
 )

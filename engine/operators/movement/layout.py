@@ -9,10 +9,11 @@ import numpy as np
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Parts, Value
 from tilescope.engine.library.popops.elementwise.operations import rearranged
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import reshaped
+from tilescope.engine.operators.parts import divided, reshaped_parts
 
 __all__ = ["BROADCAST", "RECORDS", "RESHAPE", "TRANSPOSE", "full", "reshape"]
 
@@ -81,6 +82,21 @@ def _lower_broadcast(lowering: Lowering, op: Operation) -> Tensor:
     return lowering.tensor(op.operand(0)).broadcast_to(op.output.shape)
 
 
+def _broadcast_parts(node: Node, axes: Mapping[int, int], n_parts: int) -> Parts | None:
+    shape, own = node.attributes["shape"], node.operand(0).shape
+    axis = len(shape) - len(own) + axes[0]
+    return Parts((axis,), {"shape": divided(shape, axis, n_parts)})
+
+
+def _reshape_parts(node: Node, axes: Mapping[int, int], n_parts: int) -> Parts | None:
+    found = reshaped_parts(node.operand(0).shape, axes[0], node.attributes["shape"], n_parts)
+    return None if found is None else Parts(found[:1], {"shape": found[1]})
+
+
+def _transpose_parts(node: Node, axes: Mapping[int, int], _: int) -> Parts:
+    return Parts((list(node.attributes["order"]).index(axes[0]),))
+
+
 #: A view that repeats elements: nothing is copied.
 BROADCAST = Operator(
     name="broadcast",
@@ -89,6 +105,7 @@ BROADCAST = Operator(
     evaluate=lambda node, x: [np.array(np.broadcast_to(x[0], node.attributes["shape"]))],
     lower=_lower_broadcast,
     gradient=lambda op, expansion, gradients: [full(expansion, gradients[0], op.output.shape)],
+    parts=_broadcast_parts,
 )
 
 
@@ -110,6 +127,7 @@ RESHAPE = Operator(
     evaluate=lambda node, x: [x[0].reshape(node.attributes["shape"])],
     lower=_lower_reshape,
     gradient=_reshape_gradient,
+    parts=_reshape_parts,
     allocate=_allocate_reshape,
 )
 TRANSPOSE = Operator(
@@ -119,6 +137,7 @@ TRANSPOSE = Operator(
     evaluate=lambda node, x: [x[0].transpose(node.attributes["order"])],
     lower=_lower_transpose,
     gradient=_transpose_gradient,
+    parts=_transpose_parts,
     allocate=_allocate_transpose,
 )
 

@@ -18,12 +18,14 @@ from tilescope.engine.ir import (
     Node,
     Operation,
     Operator,
+    Parts,
     Value,
 )
 from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import (
     blocked_copy,
+    copy_to,
     copy_together,
     row_major_copy,
 )
@@ -31,20 +33,28 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import along_other_axes
 from tilescope.engine.operators.movement.dynamic_slicing import DYNAMIC_SLICE
 from tilescope.engine.operators.movement.layout import full, reshape
+from tilescope.engine.operators.parts import divided, entries
 
 __all__ = [
     "CONCAT",
     "FIXED_SIZES",
+    "IS_PART",
     "RECORDS",
     "SLICE",
     "UNSLICE",
     "along",
+    "cut",
+    "cut_one",
     "joined",
     "padded",
     "part",
 ]
 
 Type = tuple[tuple[int, ...], str]
+
+#: Attribute of a slice that is one of several equal parts, and of a join of such: every part is
+#: copied to the same places, so that what follows is one program for all.
+IS_PART = "is_part"
 
 #: Attribute of a Slice whose start is computed: position in the starts, axis, start or -1, size.
 FIXED_SIZES = "fixed_sizes"
@@ -92,11 +102,17 @@ def _sliced(x: Tensor, slices: Sequence[slice]) -> Tensor:
 
 
 def _lower_slice(lowering: Lowering, op: Operation) -> Tensor:
-    x = lowering.tensor(op.operand(0))
+    """Return a view; a copy of it where it is one of several parts, so that all lie alike."""
+    x, builder = lowering.tensor(op.operand(0)), lowering.builder
     try:
-        return _view(x, op)
+        view = _view(x, op)
     except BadGraph:
-        return _view(row_major_copy(lowering.builder, x, "slice"), op)
+        view = _view(row_major_copy(builder, x, "slice"), op)
+    if not op.attributes.get(IS_PART):
+        return view
+    part_ = lowering.variable(op.output)
+    copy_to(builder, view, part_, "part")
+    return part_
 
 
 def _slice_gradient(
@@ -106,6 +122,14 @@ def _slice_gradient(
     return [expansion.emit(UNSLICE, gradient, shape=op.operand(0).shape, slices=(_slices(op),))]
 
 
+def _slice_parts(node: Node, axes: Mapping[int, int], n_parts: int) -> Parts | None:
+    """Return the parts of a slice along other axes."""
+    shape, axis = node.operand(0).shape, axes[0]
+    if _slices(node)[axis] != slice(0, shape[axis], 1):
+        return None
+    return Parts((axis,), {"stops": divided(node.attributes["stops"], axis, n_parts)})
+
+
 SLICE = Operator(
     name="slice",
     domain=ENGINE_DOMAIN,
@@ -113,6 +137,7 @@ SLICE = Operator(
     evaluate=lambda node, x: [x[0][_slices(node)]],
     lower=_lower_slice,
     gradient=_slice_gradient,
+    parts=_slice_parts,
 )
 
 
@@ -194,8 +219,18 @@ def _concat_gradient(
 ) -> Sequence[Value | None]:
     axis = op.attributes["axis"]
     gradient = full(expansion, gradients[0], op.output.shape)
+    if op.attributes.get(IS_PART):
+        return cut(expansion, gradient, axis, len(op.operands))
     ends = np.cumsum([0, *(value.shape[axis] for value in op.operands)]).tolist()
     return [along(expansion, gradient, axis, *edges) for edges in pairwise(ends)]
+
+
+def _concat_parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts of a join along another axis."""
+    (axis, *others) = set(axes.values())
+    if others or axis == node.attributes["axis"]:
+        return None
+    return entries(node, axes, dict.fromkeys(range(len(node.inputs)), axis), (axis,))
 
 
 CONCAT = Operator(
@@ -205,6 +240,7 @@ CONCAT = Operator(
     evaluate=_concat_array,
     lower=_lower_concat,
     gradient=_concat_gradient,
+    parts=_concat_parts,
 )
 
 
@@ -232,6 +268,23 @@ def along(expansion: Expansion, x: Value, axis: int, start: int, stop: int) -> V
 def joined(expansion: Expansion, values: Sequence[Value], axis: int) -> Value:
     """Emit a concatenation, unless there is one value only."""
     return values[0] if len(values) == 1 else expansion.emit(CONCAT, *values, axis=axis)
+
+
+def cut(expansion: Expansion, x: Value, axis: int, n_parts: int) -> list[Value]:
+    """Emit the equal parts of a value along an axis, each at a place of its own."""
+    return [cut_one(expansion, x, axis, n_parts, number) for number in range(n_parts)]
+
+
+def cut_one(expansion: Expansion, x: Value, axis: int, n_parts: int, number: int) -> Value:
+    """Emit one of the equal parts of a value along an axis."""
+    size = x.shape[axis] // n_parts
+    edges = number * size, (number + 1) * size
+    starts, stops = (
+        tuple(edge if d == axis else whole for d, whole in enumerate(rest))
+        for edge, rest in zip(edges, ((0,) * len(x.shape), x.shape), strict=True)
+    )
+    steps = (1,) * len(x.shape)
+    return expansion.emit(SLICE, x, starts=starts, stops=stops, steps=steps, **{IS_PART: True})
 
 
 def padded(

@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilescope.engine.graph import INT32, Tensor
+from tilescope.engine.graph import Tensor
 from tilescope.engine.ir import ENGINE_DOMAIN, Node, Operation, Operator, Purpose
-from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import fills_variable
-from tilescope.engine.library.popops.slicing.ring import create_ring, read_ring, write_ring
+from tilescope.engine.library.popops.slicing.ring import (
+    create_ring,
+    create_slots,
+    next_slot,
+    read_ring,
+    write_ring,
+)
 from tilescope.engine.lower import Lowering
 
 __all__ = ["RECORDS", "RESTORE", "SLOT", "STASH"]
@@ -26,15 +31,11 @@ Type = tuple[tuple[int, ...], str]
 
 
 def _lower_slot(lowering: Lowering, op: Operation) -> Tensor:
-    """Add a counter, and go on to the next slot."""
-    builder, n_slots = lowering.builder, op.attributes["n_slots"]
-    slot = builder.graph.add_variable(INT32, (1,), "slot", builder.debug)
-    builder.spread(slot)
-    slot.variable.purpose = str(Purpose.STASH)
-    for function, number in (("add", 1), ("remainder", n_slots)):
-        constant = builder.constant(np.array([number], np.int32), "constant")
-        binary_in_place(builder, function, slot, constant)
-    return slot
+    """Add counters, and go on to the next slot."""
+    slots = create_slots(lowering.builder, "slots")
+    slots.variable.purpose = str(Purpose.STASH)
+    next_slot(lowering.builder, slots, op.attributes["n_slots"])
+    return slots
 
 
 def _stash_type(node: Node) -> list[Type]:
@@ -70,7 +71,8 @@ def _lower_restore(lowering: Lowering, op: Operation) -> Tensor:
     return read_ring(lowering.builder, ring, slot, "out")
 
 
-#: The slot of the present micro-batch, of as many as the attribute ``n_slots`` says.
+#: The slot of the present micro-batch, of as many as the attribute ``n_slots`` says; on the device,
+#: a counter on every tile.
 SLOT = Operator(
     name="stash_slot",
     domain=ENGINE_DOMAIN,

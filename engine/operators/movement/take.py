@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import Tensor, View, concat
-from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Parts, Value
 from tilescope.engine.library.popops.elementwise.operations import (
     blocked_copies,
     blocked_copy,
@@ -18,6 +18,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import UNSLICE, along
+from tilescope.engine.operators.parts import along_others
 
 __all__ = ["RECORDS", "TAKE", "put_back", "taken"]
 
@@ -172,6 +173,11 @@ def put_back(
     return expansion.emit(UNSLICE, *parts, shape=shape, slices=tuple(slices))
 
 
+def _take_parts(node: Node, axes: Mapping[int, int], n_parts: int) -> Parts | None:
+    n_results = len(node.attributes["positions"])
+    return along_others(lambda taken: [taken.attributes["axis"]], n_results)(node, axes, n_parts)
+
+
 TAKE = Operator(
     name="take",
     domain=ENGINE_DOMAIN,
@@ -179,6 +185,7 @@ TAKE = Operator(
     evaluate=_array,
     lower=_lower,
     gradient=_gradient,
+    parts=_take_parts,
 )
 
 

@@ -24,6 +24,7 @@ from tilescope.engine.operators.elementwise.gradients import SLOPE_AT_KINK
 from tilescope.engine.operators.elementwise.mapped import mapped, operand
 from tilescope.engine.operators.movement.layout import full, reshape
 from tilescope.engine.operators.norm.trained import normalised, rows_normalised
+from tilescope.engine.operators.parts import along_others, images
 from tilescope.engine.operators.reduction import reduced
 
 __all__ = [
@@ -149,6 +150,10 @@ def _normalised(node: Node, expansion: Expansion, values: Sequence[Value]) -> Va
 
 def _layer_axis(node: Node) -> int:
     return node.axis(node.attributes["axis"], len(node.operand(0).shape))
+
+
+def _inner_axes(node: Node) -> range:
+    return range(_layer_axis(node), len(node.operand(0).shape))
 
 
 def _layer_types(node: Node) -> list[Type]:
@@ -373,6 +378,7 @@ RMS_NORMALIZATION = Operator(
     evaluate=_rms_arrays,
     lower=_lower_rms,
     decompose_for_training=_trained_rms,
+    parts=along_others(_inner_axes),
 )
 LAYER_NORMALIZATION = Operator(
     name="LayerNormalization",
@@ -380,6 +386,7 @@ LAYER_NORMALIZATION = Operator(
     evaluate=_layer_arrays,
     lower=_lower_layer,
     decompose_for_training=_trained_layer,
+    parts=along_others(_inner_axes, 3),
 )
 
 
@@ -390,6 +397,7 @@ def _group_operator(name: str) -> Operator:
         evaluate=_group_arrays,
         lower=_lower_group,
         decompose_for_training=_trained_group,
+        parts=images,
     )
 
 

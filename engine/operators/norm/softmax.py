@@ -21,6 +21,7 @@ from tilescope.engine.library.popops.elementwise.operations import fills_variabl
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
 from tilescope.engine.operators.movement.layout import full, reshape
+from tilescope.engine.operators.parts import along_others
 from tilescope.engine.operators.reduction import reduced
 
 __all__ = ["LOG_SOFTMAX", "RECORDS", "SOFTMAX"]
@@ -65,6 +66,10 @@ def _gradient(
     return [mapped(expansion, operand(1) * (operand(0) - operand(2)), gradient, y, total)]
 
 
+def _normalised_along(node: Node) -> list[int]:
+    return [node.axis(node.attributes["axis"], len(node.operand(0).shape))]
+
+
 def _primitive(name: str) -> Operator:
     return Operator(
         name=name,
@@ -73,6 +78,7 @@ def _primitive(name: str) -> Operator:
         evaluate=_evaluate,
         lower=_lower,
         gradient=_gradient,
+        parts=along_others(_normalised_along),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Parts, Value
 from tilescope.engine.library.popnn.norm import (
     batch_norm,
     group_norm,
@@ -20,6 +20,7 @@ from tilescope.engine.library.popnn.norm import (
 )
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full, reshape
+from tilescope.engine.operators.parts import entries
 
 __all__ = ["NORM", "RECORDS", "normalised", "rows_normalised"]
 
@@ -125,6 +126,13 @@ def _gradient(
     return of_x, *of_parameters
 
 
+def _parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts; a batch normalisation has none: its statistics are those of the batch."""
+    if node.attributes["kind"] == "batch":
+        return None
+    return entries(node, axes, {0: 0}, (0, 0, 0, 0))
+
+
 #: The result, what it was before scale and offset, the means and the inverse deviations.
 NORM = Operator(
     name="norm",
@@ -133,6 +141,7 @@ NORM = Operator(
     evaluate=_arrays,
     lower=_lower,
     gradient=_gradient,
+    parts=_parts,
 )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilescope.engine.codelets.popops.elementwise.copy import CAST, CAST_BLOCK
 from tilescope.engine.errors import BadModel
 from tilescope.engine.graph import Tensor
-from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Value
+from tilescope.engine.ir import ENGINE_DOMAIN, Expansion, Node, Operation, Operator, Parts, Value
 from tilescope.engine.library.poplin.allocators import (
     create_matmul_input_lhs,
     create_matmul_input_rhs,
@@ -23,6 +23,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.carried import rows
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
+from tilescope.engine.operators.parts import broadcast_parts
 
 __all__ = ["MATMUL", "RECORDS", "gemm", "multiplied", "require_floats"]
 
@@ -164,6 +165,20 @@ def _allocate_matmul(lowering: Lowering, op: Operation, index: int) -> Tensor | 
     return tensor.reshape(*value.shape) if tensor.can_reshape(*value.shape) else None
 
 
+def _matmul_parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts of a product: of matrices, of rows on the left, of columns on the right."""
+    shapes = [value.shape for value in node.operands]
+    ranks = [len(shape) for shape in shapes]
+    rank = max(ranks)
+    if axes == {0: ranks[0] - 2}:
+        return Parts((rank - 2,))
+    if axes == {1: ranks[1] - 1}:
+        return Parts((rank - 1,))
+    if any(axis >= ranks[i] - 2 for i, axis in axes.items()):
+        return None
+    return broadcast_parts([shape[:-2] for shape in shapes], axes)
+
+
 MATMUL = Operator(
     name="matmul",
     domain=ENGINE_DOMAIN,
@@ -171,6 +186,7 @@ MATMUL = Operator(
     evaluate=lambda _, x: [np.matmul(x[0], x[1])],
     lower=_lower_matmul,
     gradient=_matmul_gradient,
+    parts=_matmul_parts,
     allocate=_allocate_matmul,
 )
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.engine.graph import INT32, Tensor, View, concat
-from tilescope.engine.ir import Node, Operation, Operator, Value
+from tilescope.engine.ir import Node, Operation, Operator, Parts, Value
 from tilescope.engine.library.popnn.recurrent.gru import gru
 from tilescope.engine.library.popnn.recurrent.lstm import lstm
 from tilescope.engine.library.popnn.recurrent.rnn import rnn
 from tilescope.engine.library.popops.elementwise.operations import binary, cast, in_one
 from tilescope.engine.lower import Lowering
+from tilescope.engine.operators.parts import entries
 from tilescope.engine.operators.recurrent.directions import for_training
 from tilescope.engine.operators.recurrent.node import (
     UNITS,
@@ -162,7 +164,17 @@ def _lower(lowering: Lowering, op: Operation) -> tuple[Tensor, ...]:
     return tuple(results)
 
 
+def _parts(node: Node, axes: Mapping[int, int], _: int) -> Parts | None:
+    """Return the parts of sequences, which have lengths and first states of their own."""
+    is_batch_first = bool(node.attributes.get("layout", 0))
+    sequence, state, every = (0, 0, 0) if is_batch_first else (1, 1, 2)
+    operands = {0: sequence, 4: 0, 5: state, 6: state}
+    return entries(node, axes, operands, (every, state, state))
+
+
 LAYERS = tuple(
-    Operator(name=name, infer=_types, lower=_lower, decompose_for_training=for_training)
+    Operator(
+        name=name, infer=_types, lower=_lower, decompose_for_training=for_training, parts=_parts
+    )
     for name in sorted(UNITS)
 )

@@ -19,6 +19,7 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.elementwise import binary
 from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.movement.slicing import joined
+from tilescope.engine.operators.parts import images
 from tilescope.engine.operators.product.product import require_floats
 from tilescope.engine.operators.window.volume import layers_under
 from tilescope.engine.operators.window.window import (
@@ -103,6 +104,7 @@ CONVOLUTION = Operator(
     evaluate=_convolution_array,
     lower=_lower_convolution,
     gradient=_gradient,
+    parts=images,
     allocate=_allocate,
 )
 
@@ -157,6 +159,7 @@ DATA_GRADIENT = Operator(
     infer=_data_gradient_type,
     evaluate=_data_gradient_array,
     lower=_lower_data_gradient,
+    parts=images,
 )
 
 

@@ -21,6 +21,7 @@ from tilescope.engine.library.popnn.pool_gradient import (
 from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.movement.layout import full
 from tilescope.engine.operators.movement.slicing import padded
+from tilescope.engine.operators.parts import window
 from tilescope.engine.operators.window.pool_indices import largest_places
 from tilescope.engine.operators.window.volume import pooled_volume
 from tilescope.engine.operators.window.window import (
@@ -158,6 +159,7 @@ MAX_POOL = Operator(
     evaluate=_max_pool_array,
     lower=_lower_pool,
     gradient=_max_gradient,
+    parts=window,
 )
 AVERAGE_POOL = Operator(
     name="average_pool",
@@ -166,6 +168,7 @@ AVERAGE_POOL = Operator(
     evaluate=_average_pool_array,
     lower=_lower_pool,
     gradient=_average_gradient,
+    parts=window,
 )
 
 

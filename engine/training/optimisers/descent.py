@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tilescope.engine.errors import BadOption
-from tilescope.engine.ir import Emitter, Parameter, Purpose, State, Update, Value
+from tilescope.engine.ir import Emitter, Parameter, Purpose, ReplicaGroup, State, Update, Value
 from tilescope.engine.operators.collectives import ALL_REDUCE
 from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.elementwise.mapped import SCALED_ADD, call, operand
@@ -457,11 +457,17 @@ class Updates:
         return changes + [Scaler.guarded(tools, u, is_fine) for u in self._updates]
 
     def _over_replicas(self, builder: Emitter, parameter: Parameter, gradient: Value) -> Value:
-        """Emit the sum of the gradients of all replicas."""
-        if self._n_replicas == 1:
+        """Emit the sum of the gradients of the replicas that share a weight."""
+        group = self._group_of(parameter)
+        if group.size == 1:
             return gradient
         tools = Tools(builder, f"ReduceGradient/{parameter.name}", "ReplicatedAllReduce")
-        return tools.emit(ALL_REDUCE, [gradient], operation="add", size=self._n_replicas, stride=1)
+        return tools.emit(
+            ALL_REDUCE, [gradient], operation="add", size=group.size, stride=group.stride
+        )
+
+    def _group_of(self, parameter: Parameter) -> ReplicaGroup:
+        return parameter.shared_by or ReplicaGroup(self._n_replicas)
 
     def _tools(self, builder: Emitter) -> Tools:
         return Tools(builder, "Update", self._optimiser.source)
@@ -478,9 +484,16 @@ class Updates:
     def _sum_of(self, parameter: Parameter) -> State:
         if parameter not in self._sums:
             state = self._optimiser_of(parameter).sum_of(parameter)
-            if self._n_replicas > 1:  # every replica has its share of what the sums begin with
-                share = (state.array / self._n_replicas).astype(state.dtype)
-                state = replace(state, array=share)
+            if parameter.shared_by is not None and state.array.any():
+                raise BadOption(
+                    f"{self._optimiser.kind}: groups of replicas have values of their own of"
+                    f" {parameter.name!r}, and what gradients are added to begins with its decay:"
+                    " use no weight decay with is_combined there"
+                )
+            n_shares = self._group_of(parameter).size
+            if n_shares > 1:  # every replica has its share of what the sums begin with
+                share = (state.array / n_shares).astype(state.dtype)
+                state = replace(state, array=share, n_shares=n_shares)
             self._sums[parameter] = state
         return self._sums[parameter]
 
@@ -562,5 +575,5 @@ class Updates:
         of_all = OfAll(optimiser.source, dtype, state_dtype, seed, number, shared)
         step = Step(builder, of_all, parameter, gradient, _named("", pattern))
         if optimiser.added_by:
-            step.summed, step.share = self._sum_of(parameter), 1 / self._n_replicas
+            step.summed, step.share = self._sum_of(parameter), 1 / self._group_of(parameter).size
         return optimiser.step(step)

@@ -182,6 +182,33 @@ def test_nodes_are_chosen_by_name(tmp_path: Path) -> None:
     assert "dense0" not in _names(path, Recomputation("norm"))
 
 
+def test_an_identity_that_is_kept_is_a_checkpoint(tmp_path: Path) -> None:
+    """Its result stays and not its operand, which the layer's own gradients read."""
+    path = _deep(tmp_path, 3)
+    proto = onnx.load(path)
+    for node in proto.graph.node:
+        node.input[:] = [f"k{name[1]}" if name in ("d0", "d1") else name for name in node.input]
+    marks = [helper.make_node("Identity", [f"d{i}"], [f"k{i}"], name=f"mark{i}") for i in (0, 1)]
+    for i, mark in enumerate(marks):
+        proto.graph.node.insert(5 * i + 4, mark)
+    onnx.save(proto, path)
+    model = _model(path, Recomputation("all", kept=("mark*",)))
+    made_in: dict[str, TrainingPass | None] = {}
+    read: dict[str, set[str]] = {}
+    for operation in transform(model).operations:
+        name = (operation.origin or operation).name
+        if operation.training_pass == TrainingPass.RECOMPUTATION:
+            read.setdefault(name, set()).update(value.name for value in operation.operands)
+        made_in |= dict.fromkeys((v.name for v in operation.results), operation.training_pass)
+    assert {"dense0", "relu0", "dense1", "relu1"} <= read.keys()
+    assert not read.keys() & {"mark0", "mark1"}
+    assert {name for name in read["dense1"] if made_in.get(name) == TrainingPass.FORWARD} == {"k0"}
+    plain = _trained(_model(path, None), (_BATCH, _WIDTH), _WIDTH)
+    losses, weights, _ = _trained(model, (_BATCH, _WIDTH), _WIDTH)
+    assert np.array_equal(losses, plain[0])
+    assert _same(weights, plain[1])
+
+
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(BadOption, match="no recomputation 'some': choose none, standard, norm"):
         Recomputation("some")

@@ -33,6 +33,7 @@ from tilescope.engine.ir import (
     Parameter,
     Purpose,
     Region,
+    ReplicaGroup,
     ResultType,
     State,
     Value,
@@ -73,6 +74,8 @@ class Scope:
         What is called with every node before it is added; None if nothing is.
     variables
         Names of results of Constant nodes that are states of the model.
+    shared_by
+        The replicas that share an initializer, by its name, where not all do.
     """
 
     values: Mapping[str, Value] = field(default_factory=dict)
@@ -81,6 +84,7 @@ class Scope:
     labels: Mapping[str, str] = field(default_factory=dict)
     observer: NodeObserver | None = None
     variables: frozenset[str] = frozenset()
+    shared_by: Mapping[str, ReplicaGroup] = field(default_factory=dict)
 
 
 class GraphImport:
@@ -118,7 +122,7 @@ class GraphImport:
         self.path = scope.path
         self.labels = scope.labels
         self.observer = scope.observer
-        self.variables = scope.variables
+        self.variables, self.shared_by = scope.variables, scope.shared_by
 
     def add_parameters(self, trainable: frozenset[str] = frozenset()) -> None:
         """Take in the initializers.
@@ -137,8 +141,14 @@ class GraphImport:
             except (TypeError, ValueError) as error:
                 reason = str(error).splitlines()[0]
                 raise BadModel(f"{subject} does not hold what it declares: {reason}") from None
-            self.values[tensor.name] = Parameter(
-                tensor.name, array.shape, array.dtype.name, array, tensor.name in trainable
+            name = tensor.name
+            self.values[name] = Parameter(
+                name,
+                array.shape,
+                array.dtype.name,
+                array,
+                name in trainable,
+                shared_by=self.shared_by.get(name),
             )
 
     def add_nodes(self) -> list[Value]:
