@@ -221,11 +221,11 @@ class Node:
         What it belongs to in a training step; None in a model that is not trained.
     recomputed_by
         Kinds of recomputation that would compute it again, where nothing is computed again.
+    line
+        Base name and line of the source that it is from; None where the model does not say.
     is_of_part
         Whether it runs on one of several parts of the batch; on each of them, equal operations read
         the same constants.
-    line
-        Base name and line of the source that it is from; None where the model does not say.
     """
 
     operator: Operator
@@ -241,8 +241,8 @@ class Node:
     origin: Operation | None = None
     training_pass: TrainingPass | None = None
     recomputed_by: tuple[str, ...] = ()
-    is_of_part: bool = False
     line: tuple[str, int] | None = None
+    is_of_part: bool = False
 
     def __str__(self) -> str:
         return f"Node {self.name!r} ({self.source})"

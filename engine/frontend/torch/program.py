@@ -126,8 +126,8 @@ class TorchProgram:
                 continue
             if leaf not in values:
                 raise BadInput(f"Output {leaf!r} is missing; given are {', '.join(values)}")
-            array = np.ascontiguousarray(values[leaf])
-            leaves.append(torch.from_numpy(array.reshape(np.shape(values[leaf]))))
+            # A copy: results that the compiler knows are its own arrays.
+            leaves.append(torch.from_numpy(np.array(values[leaf], order="C")))
         return pytree.tree_unflatten(leaves, self.out_spec)
 
     @property
