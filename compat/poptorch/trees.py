@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -54,7 +55,17 @@ def registerCustomArgParser(arg_data_type: type, arg_parser: ICustomArgParser | 
     if arg_parser is not None:
         _parsers[arg_data_type] = arg_parser
         taken_apart, together = partial(_taken_apart, arg_parser), partial(_together, arg_parser)
-        pytree.register_pytree_node(arg_data_type, taken_apart, together)
+        _register(arg_data_type, taken_apart, together)
+
+
+def _register(kind: type, taken_apart: Callable[..., Any], together: Callable[..., Any]) -> None:
+    """Tell exports of PyTorch how to take a type apart, and that its parts have numbers."""
+
+    def with_keys(value: Any) -> Any:
+        parts, context = taken_apart(value)
+        return [(pytree.SequenceKey(number), part) for number, part in enumerate(parts)], context
+
+    pytree.register_pytree_node(kind, taken_apart, together, flatten_with_keys_fn=with_keys)
 
 
 @dataclass(frozen=True)
@@ -64,10 +75,15 @@ class _Original:
     kind: type
     value: Any = field(compare=False)
 
+    def __deepcopy__(self, _: object) -> _Original:
+        """Return itself: exports of PyTorch copy it, and its tensors may have no data."""
+        return self
+
 
 def _taken_apart(parser: ICustomArgParser, value: Any) -> tuple[list[torch.Tensor], _Original]:
     """Return the tensors of a value, as exports of PyTorch ask for them."""
-    return [*parser.yieldTensors(value)], _Original(type(value), value)
+    # A copy: the module may give the value more tensors before it returns it.
+    return [*parser.yieldTensors(value)], _Original(type(value), copy(value))
 
 
 def _together(parser: ICustomArgParser, tensors: Iterable[Any], original: _Original) -> Any:
@@ -87,7 +103,7 @@ def register_containers(value: Any) -> None:
         return
     kind = type(value)
     if kind not in pytree.SUPPORTED_NODES and not hasattr(value, "_fields"):
-        pytree.register_pytree_node(kind, _items_of, _container_of)
+        _register(kind, _items_of, _container_of)
     for item in value.values() if isinstance(value, dict) else value:
         register_containers(item)
 

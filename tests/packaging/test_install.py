@@ -14,10 +14,19 @@ import pytest
 pytestmark = pytest.mark.packaging
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tilescope", "webapp", "analyser", "engine", "reports", "compat/popart", "compat/pva")
+PACKAGES = (
+    "tilescope",
+    "webapp",
+    "analyser",
+    "engine",
+    "reports",
+    "compat/popart",
+    "compat/poptorch",
+    "compat/pva",
+)
 QUERIES = ("summary", "memory", "liveness", "programs", "trace", "diff", "models")
 COMMANDS = (*QUERIES, "baseline", "export", "run", "serve")
-TOP_LEVEL = {"tilescope", "popart", "popart_core", "pva"}
+TOP_LEVEL = {"tilescope", "popart", "popart_core", "poptorch", "pva"}
 FOLDERS = {"engine", "analyser", "webapp", "reports", "compat", "tests", "docs"}
 PIP = (sys.executable, "-m", "pip")
 

@@ -360,3 +360,60 @@ def test_optimizers_that_the_device_lacks_are_refused() -> None:
         poptorch.trainingModel(model, quiet(), torch.optim.Adam(model.parameters(), amsgrad=True))(
             *batch(2)
         )
+
+
+def test_the_factor_of_the_loss_scaling_is_a_state() -> None:
+    """Weights in half beside inputs in float: products are in half."""
+
+    class Half(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 3).half()
+
+        def forward(self, x: torch.Tensor) -> Any:
+            y = self.layer(x)
+            return y, poptorch.identity_loss(y, reduction="sum")
+
+    options = quiet()
+    options.Training.setAutomaticLossScaling(True)
+    options.anchorTensor("scale", "finalLossScale", poptorch.OutputMode.Final)
+    model = Half()
+    optimizer = poptorch.optim.AdamW(model.parameters(), lr=0.0, loss_scaling=2.0)
+    device = poptorch.trainingModel(model, options, optimizer)
+    x = torch.ones(2, 4)
+    device.compile(x)
+    factors = []
+    for _ in range(12):
+        factors.append(float(optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"]))
+        y, _ = device(x)
+        assert y.dtype == torch.float16
+        assert float(device.getAnchoredTensor("scale")) == 2.0 * factors[-1]
+    assert factors[0] == 1.0
+    assert factors[-1] > 1.0  # it grows as long as no gradient is large
+
+
+def test_results_are_of_the_programs_own_types() -> None:
+    class Named(dict[str, Any]):
+        pass
+
+    class Pair:
+        def __init__(self, a: torch.Tensor, b: torch.Tensor) -> None:
+            self.a, self.b = a, b
+
+    class Parts(poptorch.ICustomArgParser):
+        def yieldTensors(self, struct: Pair) -> Any:
+            yield from (struct.a, struct.b)
+
+        def reconstruct(self, original_structure: Pair, tensor_iterator: Any) -> Pair:
+            return Pair(next(tensor_iterator), next(tensor_iterator))
+
+    class Sum(torch.nn.Module):
+        def forward(self, pair: Pair) -> Named:
+            return Named(total=pair.a + pair.b)
+
+    poptorch.registerCustomArgParser(Pair, Parts())
+    device = poptorch.inferenceModel(Sum(), quiet())
+    found = device(Pair(torch.ones(2), torch.full((2,), 2.0)))
+    assert type(found) is Named
+    torch.testing.assert_close(found["total"], torch.full((2,), 3.0))
+    poptorch.registerCustomArgParser(Pair, None)

@@ -23,7 +23,7 @@ from poptorch.executor.attribute_checks import AttributeChecks
 from poptorch.executor.batches import BatchPlan, joined
 from poptorch.executor.engine_optimizer import check_optimizer, engine_optimizer
 from poptorch.executor.hooks import run_hooks
-from poptorch.executor.optimizer_states import parameters_of, states_of
+from poptorch.executor.optimizer_states import held_of, parameters_of, states_of
 from poptorch.executor.program import DeviceProgram, exported
 from poptorch.executor.saved_model import SavedModel, file_of, read_model, write_model
 from poptorch.executor.timing import CallTimes, latency
@@ -548,10 +548,16 @@ class PoplarExecutor:
         program = self._compiled()
         held = program.held()
         optimizer._state_dict = {
-            "ipu_state": states_of(held, program.graph.interface.parameters),
+            "ipu_state": states_of(held, program.graph.interface.parameters, self._initial_scale),
             "ipu_param": parameters_of(program.compiled.held, held),
         }
         optimizer.host_state_is_dirty = optimizer.ipu_state_is_dirty = False
+
+    @property
+    def _initial_scale(self) -> float | None:
+        """The loss scaling at first, where the device changes it."""
+        scaling = self._engine_optimizer.scaling if self._engine_optimizer else None
+        return None if scaling is None else scaling.initial
 
     def _write_optimizer_state(self) -> None:
         """Bring the optimizer's states to the device if those of the host are newer."""
@@ -560,7 +566,7 @@ class PoplarExecutor:
             return
         if optimizer.has_state() and self.isCompiled():
             stated = {**optimizer._state_dict["ipu_state"], **optimizer._state_dict["ipu_param"]}
-            self._compiled().hold({name: tensor.numpy() for name, tensor in stated.items()})
+            self._compiled().hold(held_of(stated, self._initial_scale))
         optimizer.ipu_state_is_dirty = False
 
     # The device

@@ -131,7 +131,12 @@ def exported(
         stack.enter_context(engine_errors())
         stack.enter_context(running_on_ipu())
         places = stack.enter_context(strategy.exporting(markers.placed))
-        hook = module.register_forward_hook(lambda *_: places.close(), always_call=True)
+
+        def ended(_: torch.nn.Module, __: object, output: object) -> None:
+            places.close()
+            register_containers(output)
+
+        hook = module.register_forward_hook(ended, always_call=True)
         stack.callback(hook.remove)
         register_containers((arguments.args, arguments.kwargs))
         interface = load_torch(

@@ -14,11 +14,22 @@ from tilescope.engine.ir import Value
 __all__ = ["RULES"]
 
 
+def _in_one_type(emit: Emission, *operands: Value) -> list[Value]:
+    """Return operands in half where some are: PopTorch's programs mix them, PyTorch refuses it."""
+    if "float16" not in {value.dtype for value in operands}:
+        return [*operands]
+    return [emit.cast(value, "float16") for value in operands]
+
+
 def _matmul(emit: Emission, a: Value, b: Value, *_: Any, **__: Any) -> Value:
-    return emit("MatMul", a, b)
+    return emit("MatMul", *_in_one_type(emit, a, b))
 
 
 def _linear(emit: Emission, x: Value, weight: Value, bias: Value | None = None) -> Value:
+    if bias is None:
+        x, weight = _in_one_type(emit, x, weight)
+    else:
+        x, weight, bias = _in_one_type(emit, x, weight, bias)
     if len(weight.shape) == 1:
         out = emit("MatMul", x, weight)
     elif len(x.shape) == 2 and bias is not None:
@@ -31,6 +42,7 @@ def _linear(emit: Emission, x: Value, weight: Value, bias: Value | None = None) 
 def _addmm(
     emit: Emission, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1, **_: Any
 ) -> Value:
+    a, b, bias = _in_one_type(emit, a, b, bias)
     product = emit.scaled(emit("MatMul", a, b), alpha)
     if beta == 0:
         return product
