@@ -401,10 +401,10 @@ def test_results_are_of_the_programs_own_types() -> None:
             self.a, self.b = a, b
 
     class Parts(poptorch.ICustomArgParser):
-        def yieldTensors(self, struct: Pair) -> Any:
+        def yieldTensors(self, struct: Pair) -> Any:  # noqa: N802 # as PopTorch names it
             yield from (struct.a, struct.b)
 
-        def reconstruct(self, original_structure: Pair, tensor_iterator: Any) -> Pair:
+        def reconstruct(self, _: Pair, tensor_iterator: Any) -> Pair:
             return Pair(next(tensor_iterator), next(tensor_iterator))
 
     class Sum(torch.nn.Module):
