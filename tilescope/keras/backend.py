@@ -18,12 +18,14 @@ def require_keras() -> None:
 
     Raises
     ------
+    ImportError
+        When Keras or PyTorch is not installed.
     BadInput
-        When Keras or PyTorch is not installed, or Keras was imported on another backend.
+        When Keras was imported on another backend.
     """
     missing = [name for name in ("keras", "torch") if find_spec(name) is None]
     if missing:
-        raise BadInput(
+        raise ImportError(
             f"tilescope.keras needs {' and '.join(missing)}: install tilescope[keras], and a"
             " PyTorch for your processor"
         )

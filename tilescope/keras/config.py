@@ -117,7 +117,7 @@ class Configured:
         BadOption
             When the replicas do not divide the IPUs.
         BadMachine
-            When there is no such machine.
+            When the machine does not exist.
         """
         if self.n_ipus % n_ipus:
             raise BadOption(
