@@ -83,9 +83,9 @@ $(TORCH_READY): pyproject.toml constraints.txt
 	  --build-constraint constraints.txt --editable '.[all,keras]' --group test --group networks '$(TORCH)'
 	@touch $@
 
-test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, and run programs of PopTorch's names, in an environment of its own; needs a network connection the first time; one to four minutes
+test-torch: $(TORCH_READY)  ## Compare gradients and steps of training with PyTorch, and run programs of PopTorch's names, in an environment of its own, but for what is slow (ARGS='-m slow tests/torch'); needs a network connection the first time; four minutes
 	@echo "==> comparing gradients with PyTorch"
-	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),tests/torch tests/poptorch tests/keras)
+	@OMP_NUM_THREADS=1 $(TORCH_VENV)/bin/python -m pytest -q --numprocesses $(JOBS) --dist worksteal $(if $(ARGS),$(ARGS),-m 'not slow' tests/torch tests/poptorch tests/keras)
 
 quick: $(READY) $(SCRIPT_TOOLS)  ## While you work: tests of what changed and one path through every room, in a minute
 	@$(BIN)/python -m tests.quick $(ARGS)

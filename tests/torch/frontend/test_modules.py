@@ -38,9 +38,14 @@ def test_inference(name):
 
 #: The code of a step of ResNet-50 does not fit the memory of the few tiles that tests have.
 _TRAINED = [name for name in MODULES if name != "resnet-50"]
+#: Whose steps take longest to compile; of each kind of layer that they have, others are left.
+_LONG = {"bottlenecks", "gpt-2 with cache", "llama", "resnet-18", "t5", "u-net", "vit"}
 
 
-@pytest.mark.parametrize("name", _TRAINED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in _LONG else []) for n in _TRAINED],
+)
 def test_gradients(name):
     module, args, kwargs = _made(name)
     check_gradients(_WithLoss(module.train(), kwargs), args)
