@@ -191,7 +191,7 @@ _WAYS = {
     "all recomputed": _Way(recomputation="all"),
     "one batch in four parts, recomputed": _Way(n_rounds=1, n_parts=4, recomputation="standard"),
 }
-#: Of the smaller network only: the encoder in parts is in `test_serialise.py`, too.
+#: Of the smaller network only: a way takes the encoder many times as long.
 _FURTHER_WAYS = {
     "two parts": _Way(n_parts=2),
     "two by two, in two parts": _Way(n_replicas=2, n_stages=2, n_rounds=2, n_parts=2),
