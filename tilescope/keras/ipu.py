@@ -8,9 +8,8 @@ from tilescope.keras.config import IPUConfig
 from tilescope.keras.stages import PipelineStage
 from tilescope.keras.strategy import IPUStrategy
 
-__all__ = ["config", "ipu_strategy", "keras", "utils"]
+__all__ = ["config", "ipu_strategy", "keras"]
 
 config = SimpleNamespace(IPUConfig=IPUConfig)
 ipu_strategy = SimpleNamespace(IPUStrategy=IPUStrategy)
 keras = SimpleNamespace(PipelineStage=PipelineStage)
-utils = SimpleNamespace()

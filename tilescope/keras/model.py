@@ -13,6 +13,7 @@ from keras.src.trainers.data_adapters import data_adapter_utils
 
 from tilescope.engine.errors import BadInput, BadOption
 from tilescope.engine.ir import Recomputation
+from tilescope.keras.capture import LOSS, PREDICTIONS
 from tilescope.keras.programs import Inference, Training
 from tilescope.keras.stages import PipelineStageAssignment, stage_of
 
@@ -207,7 +208,7 @@ class IPUModel(_Model):
         BadInput
             When those that Keras gives at a time are no multiple.
         """
-        n = self._ipu_n_batches(batches[0])
+        n = self._ipu_training_of(batches[:1]).n_batches
         if len(batches) % n:
             raise BadInput(
                 f"A step takes {n} batches (gradient accumulation × replicas), and Keras gives"
@@ -215,9 +216,6 @@ class IPUModel(_Model):
                 " multiple, which has to divide the batches of an epoch"
             )
         return n
-
-    def _ipu_n_batches(self, batch: Any) -> int:
-        return int(self._ipu_training_of([batch]).n_batches)
 
     def _ipu_test(self, data: Sequence[Any]) -> dict[str, Any]:
         logs: dict[str, Any] = {}
@@ -228,7 +226,7 @@ class IPUModel(_Model):
 
     def _ipu_predict(self, data: Sequence[Any]) -> Any:
         results = [
-            self._ipu_inference_of(batch).run(batch)["predictions"]
+            self._ipu_inference_of(batch).run(batch)[PREDICTIONS]
             for given in data
             for batch in [_unpacked(given)[:1]]
         ]
@@ -249,8 +247,8 @@ class IPUModel(_Model):
         """Count a batch in the metrics, and return them."""
         x, y = batch[0], batch[1] if len(batch) > 1 else None
         weight = batch[2] if len(batch) > 2 else None
-        self._loss_tracker.update_state(results["loss"], sample_weight=tree.flatten(x)[0].shape[0])
-        logs: dict[str, Any] = self.compute_metrics(x, y, results["predictions"], weight)
+        self._loss_tracker.update_state(results[LOSS], sample_weight=tree.flatten(x)[0].shape[0])
+        logs: dict[str, Any] = self.compute_metrics(x, y, results[PREDICTIONS], weight)
         return logs
 
 
