@@ -16,7 +16,14 @@ from typing import Any
 import torch.multiprocessing  # registers how tensors reach another process
 
 from poptorch.dataloader.slots import END, BatchForm, Slots
-from poptorch.dataloader.worker import RESTART, START, STOP, Loading, load_batches
+from poptorch.dataloader.worker import (
+    PRELOADED,
+    RESTART,
+    START,
+    STOP,
+    Loading,
+    load_batches,
+)
 from poptorch.enums import SharingStrategy
 from poptorch.errors import createPoptorchError
 from poptorch.trees import rebuild
@@ -35,9 +42,6 @@ _PATIENCE_S = 10.0
 
 #: Time between two looks whether the process still runs, in seconds.
 _LOOK_S = 0.2
-
-#: What a process without a start of its own has to import.
-_PRELOADED = ["torch", "poptorch.dataloader"]
 
 
 class _Reader:
@@ -213,7 +217,7 @@ class AsynchronousDataAccessor:
         self._dataset, self.rebatched_size = dataset, rebatched_size
         context = multiprocessing.get_context(_METHODS[sharing_strategy])
         if isinstance(context, ForkServerContext):
-            context.set_forkserver_preload(_PRELOADED)
+            context.set_forkserver_preload(PRELOADED)
         loading = Loading(
             dataset,
             Slots(context, buffer_size),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 from collections.abc import Callable, Iterator
@@ -17,7 +18,10 @@ from poptorch.dataloader.slots import END, BatchForm, Slots
 from poptorch.errors import createPoptorchError
 from poptorch.trees import flatten, map_tensors
 
-__all__ = ["RESTART", "START", "STOP", "Loading", "load_batches"]
+__all__ = ["PRELOADED", "RESTART", "START", "STOP", "Loading", "load_batches"]
+
+#: What a process without a start of its own has to import.
+PRELOADED = ["torch", "poptorch.dataloader"]
 
 #: What the reader sends: begin to load, load the data from their start again, end.
 START, RESTART, STOP = "start", "restart", "stop"
@@ -78,6 +82,8 @@ def load_batches(loading: Loading, data: Connection, commands: Connection) -> No
         What the reader sends.
     """
     logger.debug("process %d loads batches", os.getpid())
+    # Workers of the data's own loader start as this process did: with these modules.
+    multiprocessing.set_forkserver_preload(PRELOADED)
     try:
         _Writer(loading, commands).run(data)
     except (_Stopped, KeyboardInterrupt, EOFError, BrokenPipeError):
