@@ -18,6 +18,7 @@ from tilescope.analyser.trace.find import (
     search,
     slice_at,
 )
+from tilescope.analyser.trace.idle import IdleTiles, idle_tiles, idle_tiles_of
 from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
@@ -27,6 +28,7 @@ from tilescope.analyser.trace.stage_slices import (
     StageWait,
     stage_picture,
 )
+from tilescope.analyser.trace.stretch import CauseShare, Stretch, Stretches, stretches
 from tilescope.analyser.trace.summary import (
     Contributor,
     IpuSummary,
@@ -53,10 +55,12 @@ __all__ = [
     "KINDS",
     "MOST_TILES",
     "VIEWS",
+    "CauseShare",
     "Contributor",
     "Execution",
     "ExecutionList",
     "Extent",
+    "IdleTiles",
     "IpuSummary",
     "Lane",
     "Lanes",
@@ -75,6 +79,8 @@ __all__ = [
     "StageWait",
     "StepCost",
     "StepDetails",
+    "Stretch",
+    "Stretches",
     "TileHistogram",
     "TrackExtent",
     "VertexRow",
@@ -82,6 +88,8 @@ __all__ = [
     "executions",
     "extent",
     "first_execution",
+    "idle_tiles",
+    "idle_tiles_of",
     "match",
     "names",
     "range_summary",
@@ -89,6 +97,7 @@ __all__ = [
     "slice_at",
     "stage_picture",
     "step_details",
+    "stretches",
     "tile_histogram",
     "window",
 ]
