@@ -48,7 +48,7 @@ def show_stretches(
     """
     from tilescope.analyser.quantities import format_percent
     from tilescope.analyser.summary.overview import why_no_run
-    from tilescope.analyser.trace import extent, stretches
+    from tilescope.analyser.trace import extent, format_ranges, number_ranges, stretches
 
     if not extent(report).runs and not shown.as_json:
         print_line(why_no_run(report))
@@ -93,7 +93,7 @@ def show_stretches(
                 f"{row.cycles:,}",
                 f"{row.cause_cycles:,}",
                 f"{row.n_executions:,}",
-                _ranges(_half_open(row.ipus)),
+                format_ranges(number_ranges(row.ipus)),
             )
             for row in rows[: shown.top]
         ],
@@ -115,7 +115,7 @@ def show_idle(
         When no step matches.
     """
     from tilescope.analyser.quantities import format_percent
-    from tilescope.analyser.trace import KINDS, idle_tiles_of
+    from tilescope.analyser.trace import KINDS, format_ranges, idle_tiles_of
 
     rows = [row for row in idle_tiles_of(report, step) if ipus is None or row.ipu_id in ipus]
     if as_json:
@@ -141,7 +141,7 @@ def show_idle(
                 f"{row.cycles:,}",
                 f"{row.n_idle:,}",
                 format_percent(100 * row.n_idle / row.n_tiles),
-                _ranges(row.ranges),
+                format_ranges(row.ranges),
             )
             for row in rows[:top]
         ],
@@ -153,17 +153,3 @@ def show_idle(
 def _numbers(*titles: str) -> list[Column]:
     """Return columns of numbers."""
     return [Column(title, is_number=True) for title in titles]
-
-
-def _half_open(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as half-open ranges."""
-    from tilescope.analyser.trace.idle import tile_ranges
-
-    return tile_ranges(numbers)
-
-
-def _ranges(ranges: Sequence[tuple[int, int]], most: int = 6) -> str:
-    """Return half-open ranges such as ``0-3, 7``; after some, the number of the others."""
-    shown = [str(low) if high - low == 1 else f"{low}-{high - 1}" for low, high in ranges[:most]]
-    rest = len(ranges) - most
-    return ", ".join(shown) + (f" and {rest:,} more ranges" if rest > 0 else "")

@@ -18,7 +18,13 @@ from tilescope.analyser.trace.find import (
     search,
     slice_at,
 )
-from tilescope.analyser.trace.idle import IdleTiles, idle_tiles, idle_tiles_of
+from tilescope.analyser.trace.idle import (
+    IdleTiles,
+    format_ranges,
+    idle_tiles,
+    idle_tiles_of,
+    number_ranges,
+)
 from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
@@ -88,10 +94,12 @@ __all__ = [
     "executions",
     "extent",
     "first_execution",
+    "format_ranges",
     "idle_tiles",
     "idle_tiles_of",
     "match",
     "names",
+    "number_ranges",
     "range_summary",
     "search",
     "slice_at",

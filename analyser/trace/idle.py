@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tilescope.reports import Report
 
-__all__ = ["IdleTiles", "idle_tiles", "idle_tiles_of", "tile_ranges"]
+__all__ = ["IdleTiles", "format_ranges", "idle_tiles", "idle_tiles_of", "number_ranges"]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def idle_tiles(report: Report, step_id: int) -> list[IdleTiles]:
                 n_tiles,
                 len(idle),
                 int(column["cycles"][row]),
-                tile_ranges(idle + ipu_id * n_tiles),
+                number_ranges(idle + ipu_id * n_tiles),
             )
         )
     return answer
@@ -119,11 +119,18 @@ def idle_tiles_of(report: Report, text: str) -> list[IdleTiles]:
     return sorted(rows, key=lambda row: (-row.idle_tile_cycles, row.step_id, row.ipu_id))
 
 
-def tile_ranges(tiles: Sequence[int] | NDArray[np.integer]) -> tuple[tuple[int, int], ...]:
+def number_ranges(numbers: Sequence[int] | NDArray[np.integer]) -> tuple[tuple[int, int], ...]:
     """Return ascending numbers as half-open ranges."""
-    numbers = np.asarray(tiles, np.int64)
-    if not len(numbers):
+    values = np.asarray(numbers, np.int64)
+    if not len(values):
         return ()
-    cuts = np.flatnonzero(np.diff(numbers) > 1) + 1
-    firsts, lasts = numbers[np.append(0, cuts)], numbers[np.append(cuts, len(numbers)) - 1]
+    cuts = np.flatnonzero(np.diff(values) > 1) + 1
+    firsts, lasts = values[np.append(0, cuts)], values[np.append(cuts, len(values)) - 1]
     return tuple(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
+
+
+def format_ranges(ranges: Sequence[tuple[int, int]], most: int = 6) -> str:
+    """Return half-open ranges such as ``0-3, 7``; after some, the number of the others."""
+    shown = [str(low) if high - low == 1 else f"{low}-{high - 1}" for low, high in ranges[:most]]
+    rest = len(ranges) - most
+    return ", ".join(shown) + (f" and {rest:,} more ranges" if rest > 0 else "")

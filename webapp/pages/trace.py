@@ -10,6 +10,7 @@ from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair
+from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.summary.places import busiest_tile, place_of
 from tilescope.analyser.summary.stage_figures import stage_figures
 from tilescope.analyser.time.execution import execution
@@ -20,6 +21,7 @@ from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.stage_panels import stages_panel
+from tilescope.webapp.pages.stretch_panels import stretches_panel
 from tilescope.webapp.pages.trace_panels import (
     Around,
     Counterpart,
@@ -105,6 +107,7 @@ def layout() -> html.Div:
             ("summary", "Summary of the range", _panel("trace-summary")),
             ("top", "Top contributors", _panel("trace-top")),
             ("details", "Details of the selection", _panel("trace-details")),
+            ("stretches", "Stretches", _panel("trace-stretches")),
             ("table", "Table", _panel("trace-table")),
             ("stages", "Stages", _panel("trace-stages")),
         ],
@@ -163,6 +166,17 @@ def register(app: Dash, library: Library) -> None:
 
     @answer(
         app,
+        "trace-stretches-error",
+        [Output("trace-stretches", "children")],
+        Input(view_store("trace", "range"), "data"),
+    )
+    def show_stretches(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "stretches":
+            return (no_update,)
+        return (_stretches(library, view),)
+
+    @answer(
+        app,
         "trace-stages-error",
         [Output("trace-stages", "children")],
         Input(view_store("trace", "range"), "data"),
@@ -197,6 +211,27 @@ def register(app: Dash, library: Library) -> None:
         if view["at"].startswith("step:"):
             return (_unless_found(library, view),)
         return (_details(library, view),)
+
+
+def _stretches(library: Library, view: dict[str, str]) -> Any:
+    """Return the stretches of the whole trace, so that the list stays while one is looked at.
+
+    Those of a trace that is too long for that are of the marked range, else of the visible one.
+    """
+    if not view["report"]:
+        return _nothing()
+    with library.opened(view["report"]) as report:
+        tracks = trace.extent(report).tracks
+        if not tracks:
+            return _nothing()
+        ipus = _ipus(view, tracks)
+        try:
+            found = trace.stretches(report, ipus=ipus)
+        except BadQuestion:
+            # Of two reports, a range is a place on the common axis.
+            start, end = (None, None) if view["with"] else _cycles(view["mark"] or view["range"])
+            found = trace.stretches(report, start, end, ipus)
+    return stretches_panel(found, is_pair=bool(view["with"]))
 
 
 def _stages(library: Library, view: dict[str, str]) -> html.Div:
@@ -318,11 +353,15 @@ def _slice_panel(
         report, slice_.start_cycle, slice_.end_cycle, [slice_.ipu_id], top=20
     )
     step = position = busiest = None
+    idle: list[trace.IdleTiles] = []
     if slice_.step_id is not None:
         step = trace.step_details(report, slice_.step_id)
+        idle = trace.idle_tiles(report, slice_.step_id)
         position = place_of(report, f"step:{slice_.step_id}")
         busiest = busiest_tile(report, slice_.step_id)
-    return slice_panel(slice_, inside, step, reports, Around(position, busiest), counterpart)
+    return slice_panel(
+        slice_, inside, step, reports, Around(position, busiest, tuple(idle)), counterpart
+    )
 
 
 def _table(library: Library, view: dict[str, str]) -> html.Div:

@@ -13,7 +13,7 @@ from tilescope import analyser
 from tilescope.analyser import trace
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.time.execution import costs
-from tilescope.analyser.trace.idle import tile_ranges
+from tilescope.analyser.trace.idle import number_ranges
 from tilescope.reports import Report
 
 from .conftest import sequence
@@ -57,7 +57,14 @@ def test_idle_and_active_tiles_are_all_tiles(pipelines: Path) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_ranges_hold_the_numbers(seed: int) -> None:
     tiles = np.flatnonzero(np.random.default_rng(seed).random(40) < 0.6)
-    ranges = tile_ranges(tiles)
+    ranges = number_ranges(tiles)
     assert [tile for low, high in ranges for tile in range(low, high)] == tiles.tolist()
     assert all(high < low for (_, high), (low, _) in pairwise(ranges))
-    assert tile_ranges([]) == ()
+    assert number_ranges([]) == ()
+
+
+def test_ranges_as_text() -> None:
+    assert trace.format_ranges(((0, 4), (7, 8))) == "0-3, 7"
+    assert trace.format_ranges([(n, n + 1) for n in range(0, 20, 2)]) == (
+        "0, 2, 4, 6, 8, 10 and 4 more ranges"
+    )
