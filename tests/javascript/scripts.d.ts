@@ -472,7 +472,7 @@ interface TraceColours {
 interface TraceScene extends TraceRange {
   colours: TraceColours;
   ratio: number;
-  source: {label(id: number): string; lengths?: Map<string, number>};
+  source: TraceNames;
   /** What follows the first number of the ruler. */
   unit: string;
   matches: Uint8Array | null;
@@ -481,17 +481,27 @@ interface TraceScene extends TraceRange {
   hidden: number;
 }
 
-interface TraceSource {
+interface TraceNames {
   labels: string[];
+  parents: number[];
   /** Cycles by the name of a run. */
   lengths?: Map<string, number>;
-  parents: number[];
+  texts?: TraceLabels;
+  label(id: number): string;
+}
+
+interface TraceSource extends TraceNames {
   json(what: string, query?: object): Promise<any>;
   window(query: object): Promise<TraceAnswer>;
   loadNames(): Promise<void>;
   label(id: number): string;
   path(id: number): string;
   matches(text: string): Uint8Array;
+}
+
+/** What is drawn of names, by row of the names and room in pixels. */
+interface TraceLabels {
+  text(id: number, room: number): string;
 }
 
 interface TraceOverview extends AxisStrip {
@@ -673,7 +683,11 @@ interface TraceSpace {
     verdict: string; baseline_cycles: number; candidate_cycles: number; delta_cycles: number;
   }): string;
   differenceIn(root: HTMLElement): {show(view: Record<string, string>): Promise<void>};
-  fitted(context: CanvasRenderingContext2D, text: string, room: number): string;
+  distinctions(labels: string[], parents: number[]): {near: Int32Array; unique: Int32Array};
+  ALONE: {unique: number; near: number};
+  labelText(name: string, parent: string, from: {unique: number; near: number}, room: number, measure: (text: string) => number): string;
+  Labels: new (source: TraceNames, measure: (text: string) => number) => TraceLabels;
+  labelsOf(source: TraceNames, context: CanvasRenderingContext2D): TraceLabels;
   hiddenKinds(text: string, kinds: TraceKind[]): number;
   kindNames(bits: number, kinds: TraceKind[]): string[];
   tilesOf(text: string): number[];

@@ -83,14 +83,6 @@ test('the bar under a cycle is found, and one beside it within reach', () => {
   assert.deepEqual([found(9, 2), found(16, 2), found(49, 2), found(52, 2)], [0, 0, 2, 2]);
 });
 
-test('a label that is too long keeps its end, where neighbours differ', () => {
-  const context = {measureText: (text) => ({width: 6 * text.length})};
-  assert.equal(space.fitted(context, 'Conv__440', 54), 'Conv__440');
-  assert.equal(space.fitted(context, 'Conv__440', 53), '…nv__440');
-  assert.equal(space.fitted(context, 'Conv__440', 24), '…440');
-  assert.equal(space.fitted(context, 'Conv__440', 2), '…0');
-});
-
 test('lanes of a tall window are taller, those of a usual one are not', () => {
   const {LANE} = space;
   assert.equal(space.fitLanes(900), false);

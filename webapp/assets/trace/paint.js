@@ -7,9 +7,8 @@
   const GAP = 10;
   const RULER = 24;
   const LABEL_FROM = 40;
-  const GROUP_LABEL_FROM = 26;
-  const FEWEST_LETTERS = 3; // fewer tell no name from another
   const LETTER_FROM = 13;
+  const ROOM_BESIDE = 6; // pixels beside a name in its bar
   const SLICES_FROM = 0.05;
   const GROUP = 9; // the kind of a call's bar, see VARIABLES
   const [LOWEST] = LANES;
@@ -75,15 +74,11 @@
     return width;
   }
 
-  // The end of a text that fits, for neighbours begin alike.
-  function fitted(context, text, room) {
-    if (textWidth(context, text) <= room) return text;
-    let keep = Math.min(text.length - 1, Math.ceil(text.length * room / textWidth(context, text)));
-    while (keep > 1 && textWidth(context, '…' + text.slice(-keep)) > room) keep -= 1;
-    return '…' + text.slice(-keep);
-  }
-
-  space.fitted = fitted;
+  /** The texts of a source's names; widths are those of the font in a context. */
+  space.labelsOf = (source, context) => {
+    if (!source.texts) source.texts = new space.Labels(source, (text) => textWidth(context, text));
+    return source.texts;
+  };
 
   // The height of a lane: a strip where its groups are too short for a name and slices are few,
   // nothing where only groups of several calls are left, which have no name.
@@ -155,6 +150,7 @@
     context.globalAlpha = 1;
     if (height < LETTER_FROM - 2) return [slices, bars];
     context.textBaseline = 'middle';
+    const labels = space.labelsOf(source, context);
     for (let i = from; i < stop; i += 1) {
       const x0 = Math.max(0, (lane.start[i] + shift) * scale);
       const width = Math.min(box.width, (lane.start[i] + lane.duration[i] + shift) * scale) - x0;
@@ -170,12 +166,14 @@
       context.fillStyle = colours.onKinds[kind];
       if (matches && id >= 0 && !matches[id]) context.fillStyle = colours.soft;
       const middle = box.y + height / 2 + 0.5;
-      if (width > (kind < GROUP ? LABEL_FROM : GROUP_LABEL_FROM) && id >= 0) {
-        const label = lane.level < 0 ? space.runText(source, source.label(id)) : source.label(id);
-        const text = fitted(context, label, width - 7);
-        if (text === label || text.length > FEWEST_LETTERS) context.fillText(text, box.x + x0 + 3, middle);
-      } else if (kind < GROUP && width < LABEL_FROM) {
-        context.fillText(kinds[kind].letter, box.x + x0 + width / 2 - 4, middle);
+      const room = width - ROOM_BESIDE;
+      const text = id < 0 || room <= 0 ? '' : lane.level < 0
+        ? space.labelText(space.runText(source, source.label(id)), '', space.ALONE, room, (part) => textWidth(context, part))
+        : labels.text(id, room);
+      if (text) context.fillText(text, box.x + x0 + 3, middle);
+      else if (kind < GROUP && lane.mix[i] < 0) {
+        const {letter} = kinds[kind];
+        context.fillText(letter, box.x + x0 + (width - textWidth(context, letter)) / 2, middle);
       }
     }
     return [slices, bars];
