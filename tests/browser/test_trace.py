@@ -118,7 +118,14 @@ def point(page: Page, part: float, lane: int) -> tuple[float, float]:
     """Return a canvas position from a fraction of its width and a lane of the first group."""
     box = page.locator(".trace-canvas").bounding_box()
     assert box is not None
-    return box["x"] + box["width"] * part, box["y"] + 24 + 4 + 10 + 19.5 * lane
+    middle = page.evaluate(
+        f"""(() => {{
+          const viewer = {VIEWER}, group = viewer.groups[0];
+          const row = group.rows.find((one) => one.level === {lane - 1});
+          return viewer.screenTop(group) + row.top + row.height / 2;
+        }})()"""
+    )
+    return box["x"] + box["width"] * part, box["y"] + middle
 
 
 def test_wheel_zooms_at_the_cursor_and_zero_shows_all(page: Page) -> None:

@@ -411,8 +411,11 @@ interface TraceData extends TraceLanes, TraceRange {
   how: string;
   /** Set once the report has grown since. */
   isStale?: boolean;
-  /** Of all lanes, in pixels. */
-  height: number;
+  /** Levels of names. */
+  levels: number;
+  /** Cycles of every kind of step in every pixel; null for a tile. */
+  columns: Float32Array | null;
+  bitmap?: {key: string; canvas: HTMLCanvasElement};
 }
 
 interface TraceAnswer extends TraceRange {
@@ -421,7 +424,10 @@ interface TraceAnswer extends TraceRange {
 }
 
 /** A group as it is laid out. */
-interface TraceGroup {
+interface TraceGroup extends TraceForm {
+  rows: TraceRow[];
+  /** The row of activity, if it has one. */
+  share?: TraceRow;
   key: string;
   ipu: number;
   track: number;
@@ -436,6 +442,30 @@ interface TraceGroup {
   isPinned: boolean;
   /** Of a tile's row. */
   tile?: number;
+}
+
+/** What the heights of a group's rows depend on. */
+interface TraceForm {
+  form: 'open' | 'closed' | 'strip';
+  levels: number;
+  tiles: number;
+  hasActivity: boolean;
+}
+
+/** Heights of the rows of every type, in pixels. */
+interface TraceHeights {
+  run: number;
+  step: number;
+  activity: number;
+  strip: number;
+}
+
+/** A row of a group: its type, its level if it has one, and its place in the group. */
+interface TraceRow {
+  type: string;
+  level: number | undefined;
+  top: number;
+  height: number;
 }
 
 interface TraceTrack {
@@ -512,6 +542,8 @@ interface TraceState {
   view: string;
   ipus: Set<number> | null;
   closed: Set<number>;
+  /** Of many IPUs, those that are no strips. */
+  opened: Set<number>;
   find: string;
   /** IPU, track, level and cycle of the selected slice, joined by dots. */
   at: string;
@@ -549,7 +581,10 @@ interface TraceViewerParts extends AxisMotion {
   focusSelection(): void;
   clear(): void;
   mark(from: number, to: number): void;
+  isFolded(ipu: number): boolean;
+  room(): number;
   arrange(): void;
+  groupAt(y: number): TraceGroup | undefined;
   visibleGroups(around: boolean): TraceGroup[];
   laneAt(y: number): {group: TraceGroup; level: number; lane: TraceLane; data: TraceData} | null;
   // scene.js
@@ -559,10 +594,16 @@ interface TraceViewerParts extends AxisMotion {
   paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
   writeNote(): void;
   contents(lane: TraceLane, i: number): string;
+  sharesAt(at: TracePoint | null): TraceShares | null;
+  hoverShares(shares: TraceShares, at: TracePoint): void;
+  showTooltip(title: string, colour: string, lines: string[], at: TracePoint): void;
   hover(at: TracePoint | null): void;
   say(text: string, isError?: boolean): void;
   // kinds.js
   paintLegend(): void;
+  updateLegend(): void;
+  writeShares(): void;
+  notePresent(lanes: TraceLane[]): void;
   // pins.js
   readonly pinnedBottom: number;
   screenTop(row: TraceGroup): number;
@@ -573,11 +614,30 @@ interface TraceViewerParts extends AxisMotion {
   paintGutter(): void;
   paintPin(row: TraceGroup, gutter: HTMLElement, top: number): void;
   paintGroupName(row: TraceGroup, gutter: HTMLElement, top: number): void;
+  toggleGroup(group: {ipu: number}): void;
   // refresh.js
   refresh(view: Record<string, string>): Promise<void>;
 }
 
+/** What a pixel consists of: cycles by kind. */
+interface TraceShares {
+  group: TraceGroup;
+  sums: Float64Array;
+  cycles: number;
+}
+
 interface TraceViewer extends TraceViewerParts {
+  /** Whether groups are too many for rows of their own. */
+  hasStrips?: boolean;
+  /** Levels by group and view, as far as they are known. */
+  levels: Map<string, number>;
+  heights?: TraceHeights;
+  /** Pixels for the rows that the user chose. */
+  split?: number;
+  /** Bit `k` is set if the report has steps of kind `k`. */
+  present: number;
+  chips?: Map<number, HTMLElement>;
+  sharesLater?: ReturnType<typeof setTimeout> | 0;
   root: HTMLElement;
   overviewBox: HTMLElement;
   scroller: HTMLElement;
@@ -658,10 +718,20 @@ interface TraceViewer extends TraceViewerParts {
 interface TraceSpace {
   QUIET_MS: number;
   OVERVIEW_ROWS: number;
-  LANE: number;
-  laneHeight(lane: TraceLane, perPixel: number): number;
-  fitLanes(windowHeight: number): boolean;
-  RUN_LANE: number;
+  MOST_GROUPS: number;
+  KINDS: number;
+  rowHeights(groups: TraceForm[], room: number): TraceHeights;
+  rowsOf(group: TraceForm, heights: TraceHeights): TraceRow[];
+  placeLanes(lanes: TraceLane[], rows: TraceRow[]): void;
+  shareColumns(lanes: TraceLane[], pixels: number, perPixel: number): Float32Array;
+  columnSums(columns: Float32Array, from: number, to: number): Float64Array;
+  shareRectangles(columns: Float32Array, perPixel: number, height: number, hidden: number): number[][][];
+  paintShares(context: CanvasRenderingContext2D, data: TraceData, box: TraceBox, scene: TraceScene): void;
+  shareText(share: number): string;
+  scrollTo(top: number, bottom: number, scroll: number, first: number, last: number): number;
+  tileLevel(tile: number): number;
+  visibleBars(data: TraceRange, lane: TraceLane, range: TraceRange): {from: number; stop: number; slices: number};
+  connectSplitter(viewer: TraceViewer): void;
   GAP: number;
   RULER: number;
   isStarted?: boolean;

@@ -51,6 +51,7 @@ VIEW = (
     Parameter("range"),
     Parameter("mark"),
     Parameter("closed"),
+    Parameter("opened"),
     Parameter("at"),
     Parameter("node"),
     Parameter("merge", "", "trace-merge", "checked"),
@@ -92,12 +93,18 @@ def layout() -> html.Div:
                 "trace-align", "Align by", [("step", "Step"), ("cycle", "Cycle"), ("time", "Time")]
             ),
             switch("trace-merge", "Merge phases"),
-            text_box("trace-ipus", "IPUs", "all, or 0, 2-5", width="110px"),
-            text_box("trace-tiles", "Tiles", "such as 0, 7-9", width="110px"),
-            text_box("trace-find", "Find steps", "words of the name", is_search=True),
+            text_box("trace-ipus", "IPUs", "all, or 2-5", width="84px"),
+            text_box("trace-tiles", "Tiles", "0, 7-9", width="72px"),
+            text_box(
+                "trace-find", "Find steps", "words of the name", width="150px", is_search=True
+            ),
             html.Div([*buttons[:2], match_note], className="trace-tools"),
             html.Div(className="toolbar-space"),
             html.Div(buttons[2:], className="trace-tools"),
+            marked(
+                html.Div(id="trace-legend", className="trace-legend", role="group"),
+                aria_label="Kinds of steps and their share of the visible range",
+            ),
         ],
         className="toolbar",
     )
@@ -122,7 +129,14 @@ def layout() -> html.Div:
                 ],
                 className="card",
             ),
-            html.Div(panels, className="card"),
+            marked(
+                html.Div(
+                    id="trace-splitter", className="trace-splitter", role="separator", tabIndex=0
+                ),
+                aria_orientation="horizontal",
+                aria_label="Height of the trace: arrow keys move it",
+            ),
+            html.Div(panels, className="card trace-below"),
         ],
         className="stack trace-page",
     )

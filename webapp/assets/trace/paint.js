@@ -2,26 +2,11 @@
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
-  const LANES = [19, 30];
-  const STRIP = 7;
-  const GAP = 10;
   const RULER = 24;
-  const LABEL_FROM = 40;
   const LETTER_FROM = 13;
   const ROOM_BESIDE = 6; // pixels beside a name in its bar
-  const SLICES_FROM = 0.05;
   const GROUP = 9; // the kind of a call's bar, see VARIABLES
-  const [LOWEST] = LANES;
-  Object.assign(space, {LANE: LOWEST, RUN_LANE: LOWEST + 1, GAP, RULER});
-
-  // Lanes of a tall window are taller. Returns whether that has changed.
-  space.fitLanes = (windowHeight) => {
-    const [low, high] = LANES;
-    const lane = Math.round(Math.max(low, Math.min(high, low + (windowHeight - 1000) / 40)));
-    const isChanged = lane !== space.LANE;
-    Object.assign(space, {LANE: lane, RUN_LANE: lane + 1});
-    return isChanged;
-  };
+  space.RULER = RULER;
 
   const VARIABLES = [
     'compute', 'exchange', 'global-exchange', 'sync', 'external-sync',
@@ -54,6 +39,18 @@
     return low;
   }
 
+  /** Numbers of slices and bars of a lane in the visible range. */
+  space.visibleBars = (data, lane, {start, end}) => {
+    const from = firstEndingAfter(lane, start - data.start);
+    let slices = 0;
+    let stop = from;
+    while (stop < lane.n && lane.start[stop] < end - data.start) {
+      slices += lane.count[stop];
+      stop += 1;
+    }
+    return {from, stop, slices};
+  };
+
   space.barAt = (lane, cycle, reach) => {
     const i = firstEndingAfter(lane, cycle);
     if (i < lane.n && lane.start[i] <= cycle) return i;
@@ -80,27 +77,6 @@
     return source.texts;
   };
 
-  // The height of a lane: a strip where its groups are too short for a name and slices are few,
-  // nothing where only groups of several calls are left, which have no name.
-  space.laneHeight = (lane, perPixel) => {
-    if (lane.level < 0) return space.RUN_LANE;
-    if (space.tileOf(lane.level) >= 0) return space.LANE;
-    let all = 0;
-    let ofSlices = 0;
-    let isNamed = false;
-    for (let i = 0; i < lane.n; i += 1) {
-      const duration = lane.duration[i];
-      const mix = lane.mix[i];
-      all += duration;
-      if (mix >= 0) ofSlices += duration * (1 - lane.share[mix + GROUP] / 255);
-      else if (lane.kind[i] !== GROUP) ofSlices += duration;
-      else if (duration >= LABEL_FROM * perPixel) return space.LANE;
-      else isNamed = isNamed || lane.name[i] >= 0;
-    }
-    if (ofSlices >= SLICES_FROM * all) return space.LANE;
-    return ofSlices || isNamed ? STRIP : 0;
-  };
-
   // Draws a lane, whose starts count from `data.start`. Returns the numbers of visible slices and bars
   // for the note about merging.
   space.paintLane = (context, data, lane, box, scene) => {
@@ -108,15 +84,8 @@
     const scale = box.width / (end - start);
     const shift = data.start - start;
     const thin = 1 / scene.ratio;
-    const from = firstEndingAfter(lane, start - data.start);
-    let stop = from;
-    let slices = 0;
-    let bars = 0;
-    while (stop < lane.n && lane.start[stop] < end - data.start) {
-      slices += lane.count[stop];
-      bars += 1;
-      stop += 1;
-    }
+    const {from, stop, slices} = space.visibleBars(data, lane, scene);
+    const bars = stop - from;
     const height = box.height - 2;
     for (let kind = 0; kind < colours.kinds.length; kind += 1) {
       if (!(lane.kinds & (1 << kind)) || scene.hidden & (1 << kind)) continue;
