@@ -582,6 +582,7 @@ interface TraceViewerParts extends AxisMotion {
   clear(): void;
   mark(from: number, to: number): void;
   isFolded(ipu: number): boolean;
+  snapped(cycle: number): number;
   room(): number;
   arrange(): void;
   groupAt(y: number): TraceGroup | undefined;
@@ -609,8 +610,9 @@ interface TraceViewerParts extends AxisMotion {
   screenTop(row: TraceGroup): number;
   togglePin(key: string): void;
   pinSelected(): void;
-  rowOf(slice: {ipu_id: number; track: number; level: number; side?: number}): {row: TraceGroup; lane: TraceLane} | null;
+  rowOf(slice: {ipu_id: number; track: number; level: number; side?: number}): {row: TraceGroup; lane: TraceRow} | null;
   reveal(slice: {ipu_id: number; track: number; level: number; side?: number}): void;
+  scrollToUnseen(): void;
   paintGutter(): void;
   paintPin(row: TraceGroup, gutter: HTMLElement, top: number): void;
   paintGroupName(row: TraceGroup, gutter: HTMLElement, top: number): void;
@@ -632,6 +634,10 @@ interface TraceViewer extends TraceViewerParts {
   /** Levels by group and view, as far as they are known. */
   levels: Map<string, number>;
   heights?: TraceHeights;
+  /** Whether marks are not to snap to edges of slices. */
+  isSnapOff?: boolean;
+  /** A slice that is to be scrolled to once its group is loaded. */
+  unseen?: {ipu_id: number; track: number; level: number; side?: number} | null;
   /** Pixels for the rows that the user chose. */
   split?: number;
   /** Bit `k` is set if the report has steps of kind `k`. */
@@ -792,6 +798,7 @@ interface TraceSpace {
   ticks(start: number, end: number, pixels: number, spacing: number): {step: number; ticks: number[]};
   tickLabel(cycle: number, step: number): string;
   readColours(element: Element): TraceColours;
+  edgeNear(lane: TraceLane, cycle: number, reach: number): number;
   barAt(lane: TraceLane, cycle: number, reach: number): number;
   paintLane(
     context: CanvasRenderingContext2D, data: TraceRange, lane: TraceLane, box: TraceBox,

@@ -51,7 +51,7 @@ test('the selection is shown with some room around it', () => {
 });
 
 test('a mark is whole cycles from low to high', () => {
-  const seen = viewer();
+  const seen = viewer({visibleGroups: () => []});
   seen.mark(20.6, 3.2);
   assert.deepEqual(plain(seen.state.mark), {start: 3, end: 21});
   seen.mark(5.1, 5.2);
@@ -116,4 +116,24 @@ test('a match scrolls to the middle in both directions, unless it is to be seen'
   assert.equal(scrolled(1000, 0), 1010 - 274);
   assert.equal(scrolled(300, 900), 310 - 274);
   assert.equal(scrolled(30, 900), 0);
+});
+
+test('a mark takes the edge of a single slice within six pixels, not with Alt', () => {
+  const lane = {
+    level: 0, height: 18, n: 4, start: [0, 100, 300, 302], duration: [90, 200, 2, 60], mix: [-1, -1, -1, 0],
+  };
+  const near = (cycle, reach) => space.edgeNear(lane, cycle, reach);
+  assert.deepEqual([88, 95, 96, 296, 330].map((cycle) => near(cycle, 6)), [90, 90, 100, 300, NaN]);
+  // The slice at 300 is too short, and the bar at 302 is several slices.
+  assert.deepEqual([304, 363].map((cycle) => near(cycle, 6)), [300, NaN]);
+  const data = {start: 1000, lanes: [lane]};
+  const members = {
+    range: {start: 1000, end: 1500}, visibleGroups: () => [{form: 'open'}], best: () => data,
+  };
+  const seen = viewer(members);
+  seen.mark(1103, 1297);
+  assert.deepEqual(plain(seen.state.mark), {start: 1100, end: 1300});
+  seen.isSnapOff = true;
+  seen.mark(1103, 1297);
+  assert.deepEqual(plain(seen.state.mark), {start: 1103, end: 1297});
 });

@@ -38,6 +38,7 @@
         const answer = await this.sources[side].json('slice', {ipu, track, level, cycle, view: how});
         if (source !== this.source || at !== this.state.at) return;
         this.selected = answer.slice && {...answer.slice, side};
+        if (this.selected && !this.isChosen) this.reveal({...this.selected, level});
         if (this.isChosen) this.selectOnAllPages();
       } catch (error) {
         this.selected = null;
@@ -167,7 +168,6 @@
         const middle = (one.start_cycle + one.end_cycle) / 2;
         this.moveTo(middle - span / 2, middle + span / 2, true);
       }
-      this.reveal({...one, level: Number(state.at.split('.')[2])});
       this.writeNote();
       this.changed();
     },

@@ -41,6 +41,7 @@
     };
 
     axis.connectWheel(viewer, scroller, place);
+    scroller.addEventListener('pointermove', (event) => { viewer.isSnapOff = event.altKey; }, {capture: true});
     axis.connectDrag(viewer, scroller, place, {
       isInside: (event, at) => !/** @type {Element} */ (event.target).closest('button') && at.x >= 0
         && event.clientX <= scroller.getBoundingClientRect().left + scroller.clientWidth,

@@ -5,6 +5,7 @@
   const GUTTER = 92;
   const LEAST = 190; // pixels of the rows
   const BELOW = 250; // pixels of the note, and of the details with their tabs
+  const SNAP = 6; // pixels from an edge to a mark that takes its cycle
   const GUESSED_LEVELS = 5; // before the first answer
 
   (space.parts = space.parts || []).push(window.tilescopeAxis.motion, {
@@ -26,9 +27,27 @@
     },
 
     mark(from, to) {
-      const [start, end] = [Math.round(Math.min(from, to)), Math.round(Math.max(from, to))];
+      const [low, high] = [this.snapped(Math.min(from, to)), this.snapped(Math.max(from, to))];
+      const [start, end] = [Math.round(low), Math.round(high)];
       this.state.mark = end > start ? {start, end} : null;
       this.draw();
+    },
+
+    // The nearest edge of a single slice within a few pixels, unless Alt is held; else the cycle itself.
+    snapped(cycle) {
+      if (this.isSnapOff) return cycle;
+      const reach = SNAP * this.cyclesPerPixel;
+      let best = cycle;
+      let least = reach;
+      for (const group of this.visibleGroups(false)) {
+        const data = group.form === 'strip' ? null : this.best(group);
+        for (const lane of data ? data.lanes : []) {
+          if (!lane.height || lane.level < 0) continue;
+          const edge = space.edgeNear(lane, cycle - data.start, reach) + data.start;
+          if (Math.abs(edge - cycle) <= least) { least = Math.abs(edge - cycle); best = edge; }
+        }
+      }
+      return best;
     },
 
     get width() {
@@ -107,6 +126,7 @@
       this.scroller.style.height = height + 'px';
       this.spacer.style.height = Math.max(0, top - height) + 'px';
       this.paintGutter();
+      this.scrollToUnseen();
     },
 
     // Visible groups, and those within one screen of them if `around`.

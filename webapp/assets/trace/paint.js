@@ -60,6 +60,19 @@
     return -1;
   };
 
+  /** The nearest edge of a single slice that is longer than `reach`; NaN where none is within it. */
+  space.edgeNear = (lane, cycle, reach) => {
+    let best = NaN;
+    for (let i = firstEndingAfter(lane, cycle - reach); i < lane.n && lane.start[i] <= cycle + reach; i += 1) {
+      if (lane.mix[i] >= 0 || lane.duration[i] <= reach) continue;
+      for (const edge of [lane.start[i], lane.start[i] + lane.duration[i]]) {
+        const distance = Math.abs(edge - cycle);
+        if (distance <= reach && !(distance >= Math.abs(best - cycle))) best = edge;
+      }
+    }
+    return best;
+  };
+
   const widths = new Map();
   function textWidth(context, text) {
     let width = widths.get(text);

@@ -59,21 +59,28 @@
       if (found) this.togglePin(found.row.key);
     },
 
-    // The row and lane of a slice, if it is drawn.
+    // The group of a slice and its row there, if it has one.
     rowOf({ipu_id: ipu, track, level, side}) {
       for (const row of this.groups) {
-        if (row.ipu !== ipu || row.track !== track || row.side !== (side || 0)) continue;
-        const data = this.best(row);
-        const lane = data && data.lanes.find((one) => one.level === level);
+        if (row.ipu !== ipu || row.track !== track || row.side !== (side || 0) || row.form === 'strip') continue;
+        const lane = row.rows.find((one) => one.level === level);
         if (lane) return {row, lane};
       }
       return null;
     },
 
-    // Scrolls until a slice's lane is in the middle third, unless all of it is to be seen.
+    // Scrolls until a slice's row is in the middle third, unless all of it is to be seen; of a group that is
+    // not loaded, once it is.
     reveal(slice) {
-      const found = this.rowOf(slice);
-      if (!found || found.row.isPinned) return;
+      this.unseen = slice;
+      this.scrollToUnseen();
+    },
+
+    scrollToUnseen() {
+      const found = this.unseen && this.rowOf(this.unseen);
+      if (!found || !this.best(found.row)) return;
+      this.unseen = null;
+      if (found.row.isPinned) return;
       const {scroller} = this;
       const top = found.row.top + found.lane.top;
       scroller.scrollTop = space.scrollTo(

@@ -61,6 +61,7 @@
       this.total = undefined;
       this.selected = null;
       this.levels = new Map();
+      this.unseen = null;
       this.present = 0;
       this.wantedStep = undefined;
       this.missing = '';
