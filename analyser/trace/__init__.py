@@ -34,6 +34,11 @@ from tilescope.analyser.trace.stage_slices import (
     StageWait,
     stage_picture,
 )
+from tilescope.analyser.trace.statistics import (
+    NameStatistics,
+    RangeStatistics,
+    name_statistics,
+)
 from tilescope.analyser.trace.stretch import CauseShare, Stretch, Stretches, stretches
 from tilescope.analyser.trace.summary import (
     Contributor,
@@ -72,9 +77,11 @@ __all__ = [
     "Lanes",
     "Match",
     "Matches",
+    "NameStatistics",
     "Names",
     "NumberedMatch",
     "Occurrence",
+    "RangeStatistics",
     "RangeSummary",
     "RunExtent",
     "Search",
@@ -98,6 +105,7 @@ __all__ = [
     "idle_tiles",
     "idle_tiles_of",
     "match",
+    "name_statistics",
     "names",
     "number_ranges",
     "range_summary",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tilescope.reports import Report
 
-__all__ = ["Execution", "ExecutionList", "entry_ranges", "executions"]
+__all__ = ["Execution", "ExecutionList", "entry_ranges", "executions", "rounds_in_range"]
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,20 @@ def entry_ranges(
     """
     for group in track.between(low, high):
         for piece in group.timeline.between(low, high):
-            for first, stop, shift in _rounds(group.timeline, piece, low, high):
+            for first, stop, shift in rounds_in_range(group.timeline, piece, low, high):
                 yield group.timeline, first, stop, shift
 
 
-def _rounds(line: Timeline, part: Piece, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-    """Return ranges of entries of a piece that touch a range, with the shift of their cycles."""
+def rounds_in_range(
+    line: Timeline, part: Piece, low: int, high: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield ranges of entries of a piece that touch a range, round by round.
+
+    Yields
+    ------
+    tuple
+        The half-open range of entries, and the cycles to add to their starts.
+    """
     period = part.period_cycles
     rounds = range(1)
     if period:

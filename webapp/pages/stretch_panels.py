@@ -1,4 +1,4 @@
-"""The panel of stretches below the trace: what cycles go to, and what is bound by what."""
+"""Panels below the trace: statistics by name, what cycles go to, and what is bound by what."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from tilescope.analyser import trace
 from tilescope.analyser.quantities import format_percent
 from tilescope.webapp.browser import marked
 from tilescope.webapp.components.data_table import column, data_table
+from tilescope.webapp.components.panels import empty_state
 
-__all__ = ["stretches_panel"]
+__all__ = ["statistics_table", "stretches_panel"]
 
 #: Rows of the table.
 _MOST = 500
+_KINDS = {kind.name: kind.label for kind in trace.KINDS}
 _LABELS = {
     "exchange": "Exchange",
     "sync": "Sync",
@@ -65,6 +67,58 @@ def stretches_panel(found: trace.Stretches, *, is_pair: bool) -> html.Div:
     return html.Div([bar, legend, html.Div(note, className="grid-note"), _table(rows, is_pair)])
 
 
+def statistics_table(found: trace.RangeStatistics) -> html.Div:
+    """Return the names of a range with their statistics; a name is found in the trace."""
+    if not found.rows:
+        return empty_state("Nothing ran in this range; zoom out or press 0.")
+    rows = found.rows[:_MOST]
+    columns = [
+        column("name", "Name", "name", changes={"find": "{name}"}),
+        column("kind", "Kind"),
+        column("count", "Count", "count"),
+        column("cycles", "Cycles", "count", hint="In the range"),
+        column("share", "Share", "share"),
+        column("mean", "Mean", "count", hint="Cycles of an execution, those cut by an edge whole"),
+        column("min", "Least", "count"),
+        column("median", "p50", "count"),
+        column("p99", "p99", "count"),
+        column("max", "Most", "count"),
+        column("slowest", "Slowest at", "place", changes={"range": "{range}", "mark": "{place}"}),
+    ]
+    data: dict[str, list[Any]] = {
+        "name": [row.name for row in rows],
+        "kind": [_KINDS[row.kind] for row in rows],
+        "count": [row.count for row in rows],
+        "cycles": [row.cycles for row in rows],
+        "share": [row.share for row in rows],
+        "mean": [round(row.mean_cycles) for row in rows],
+        "min": [row.min_cycles for row in rows],
+        "median": [row.median_cycles for row in rows],
+        "p99": [row.p99_cycles for row in rows],
+        "max": [row.max_cycles for row in rows],
+        "slowest": [row.start_cycle for row in rows],
+        "place": [f"{row.start_cycle}:{row.end_cycle}" for row in rows],
+        "range": [_around(row.start_cycle, row.end_cycle) for row in rows],
+    }
+    note = (
+        f"{len(found.rows):,} names by cycles in {found.start_cycle:,} to {found.end_cycle:,},"
+        " over the IPUs shown"
+    )
+    if len(rows) < len(found.rows):
+        note += f"; the first {len(rows):,} are listed"
+    table = data_table(
+        columns, data, label="Statistics by name", empty="Nothing ran in this range.",
+        file="statistics",
+    )  # fmt: skip
+    return html.Div([html.Div(note, className="grid-note"), table])
+
+
+def _around(start: int, end: int) -> str:
+    """Return a range that shows another one with some room."""
+    beside = max((end - start) // 4, 20)
+    return f"{max(0, start - beside)}:{end + beside}"
+
+
 def _segment(share: trace.CauseShare) -> html.Span:
     """Return one segment of the bar."""
     return html.Span(
@@ -88,7 +142,6 @@ def _table(rows: tuple[trace.Stretch, ...], is_pair: bool) -> Any:
         column("steps", "Steps", "count"),
         column("ipus", "IPUs"),
     ]
-    room = [max(row.cycles // 4, 20) for row in rows]
     data: dict[str, list[Any]] = {
         "name": [row.name for row in rows],
         "cause": [_LABELS[row.cause] for row in rows],
@@ -101,10 +154,7 @@ def _table(rows: tuple[trace.Stretch, ...], is_pair: bool) -> Any:
         "ipus": [_numbers(row.ipus) for row in rows],
         "step": [row.step_id for row in rows],
         "place": [f"{row.start_cycle}:{row.end_cycle}" for row in rows],
-        "range": [
-            f"{max(0, row.start_cycle - beside)}:{row.end_cycle + beside}"
-            for row, beside in zip(rows, room, strict=True)
-        ],
+        "range": [_around(row.start_cycle, row.end_cycle) for row in rows],
     }
     return data_table(
         columns, data, label="Stretches by cause", empty="No cause takes most of any stretch.",

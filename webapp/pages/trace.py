@@ -21,7 +21,7 @@ from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.stage_panels import stages_panel
-from tilescope.webapp.pages.stretch_panels import stretches_panel
+from tilescope.webapp.pages.stretch_panels import statistics_table, stretches_panel
 from tilescope.webapp.pages.trace_panels import (
     Around,
     Counterpart,
@@ -135,6 +135,7 @@ def layout() -> html.Div:
                 ),
                 aria_orientation="horizontal",
                 aria_label="Height of the trace: arrow keys move it",
+                aria_valuenow="0",
             ),
             html.Div(panels, className="card trace-below"),
         ],
@@ -175,8 +176,7 @@ def register(app: Dash, library: Library) -> None:
             return (no_update,)
         if view["with"]:
             return (_changes(library, view),)
-        (summary,) = _range_summaries(library, view, top=_TOP)
-        return (contributor_table(summary, reports_of(view)) if summary else _nothing(),)
+        return (_contributors(library, view),)
 
     @answer(
         app,
@@ -304,6 +304,24 @@ def _range_summaries(
         if not extent.tracks:
             return [None]
         return [trace.range_summary(report, start, end, _ipus(view, extent.tracks), top=top)]
+
+
+def _contributors(library: Library, view: dict[str, str]) -> Any:
+    """Return the names of the range with statistics, of a long range without."""
+    if not view["report"]:
+        return _nothing()
+    start, end = _cycles(view["mark"] or view["range"])
+    with library.opened(view["report"]) as report:
+        tracks = trace.extent(report).tracks
+        if not tracks:
+            return _nothing()
+        ipus = _ipus(view, tracks)
+        try:
+            return statistics_table(trace.name_statistics(report, start, end, ipus))
+        except BadQuestion:
+            # Too many executions, unless the summary refuses the question, too.
+            summary = trace.range_summary(report, start, end, ipus, top=_TOP)
+    return contributor_table(summary, reports_of(view))
 
 
 def _changes(library: Library, view: dict[str, str]) -> html.Div:

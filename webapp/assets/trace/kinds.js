@@ -39,12 +39,12 @@
         swatch.style.background = 'var(--trace-' + kind.name.replaceAll('_', '-') + ')';
         swatch.style.color = 'var(--trace-on-' + kind.name.replaceAll('_', '-') + ')';
         swatch.textContent = kind.letter;
+        swatch.setAttribute('aria-hidden', 'true');
         const name = space.make('span', 'trace-chip-name', chip);
-        name.textContent = kind.label;
+        name.textContent = kind.label + ' ';
         const share = space.make('span', 'trace-chip-share', chip);
         const isShown = !(this.hidden & bit);
         chip.type = 'button';
-        chip.setAttribute('aria-label', kind.label);
         chip.setAttribute('aria-pressed', String(isShown));
         chip.title = kind.label + ': a click ' + (isShown ? 'hides' : 'shows') + ' it, Alt and click only it';
         chip.addEventListener('click', (event) => {

@@ -125,6 +125,8 @@
       const height = Math.max(LEAST, Math.min(top + 2, room));
       this.scroller.style.height = height + 'px';
       this.spacer.style.height = Math.max(0, top - height) + 'px';
+      const line = document.getElementById('trace-splitter');
+      if (line) line.setAttribute('aria-valuenow', String(height));
       this.paintGutter();
       this.scrollToUnseen();
     },
