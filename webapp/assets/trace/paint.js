@@ -97,6 +97,8 @@
     const scale = box.width / (end - start);
     const shift = data.start - start;
     const thin = 1 / scene.ratio;
+    // Edges lie on pixels of the screen: others take several times as long to draw.
+    const whole = (at) => Math.round(at * scene.ratio) / scene.ratio;
     const {from, stop, slices} = space.visibleBars(data, lane, scene);
     const bars = stop - from;
     const height = box.height - 2;
@@ -106,8 +108,8 @@
       for (let i = from; i < stop; i += 1) {
         const mix = lane.mix[i];
         if (mix < 0 ? lane.kind[i] !== kind : !lane.share[mix + kind]) continue;
-        const x0 = Math.max(-2, (lane.start[i] + shift) * scale);
-        const x1 = Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale);
+        const x0 = whole(Math.max(-2, (lane.start[i] + shift) * scale));
+        const x1 = whole(Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale));
         const width = x1 - x0;
         if (kind === GROUP) {
           context.fillStyle = colours.groups[lane.name[i] < 0 ? 0 : lane.name[i] % colours.groups.length];
@@ -123,10 +125,9 @@
           for (let k = 0; k < kind; k += 1) below += lane.share[mix + k] / 255;
           part = lane.share[mix + kind] / 255;
         }
-        const y = box.y + height * Math.max(0, 1 - below - part);
-        context.fillRect(
-          box.x + x0, y, width > 3 ? width - 1 : Math.max(width, thin), height * part,
-        );
+        const y = whole(box.y + height * Math.max(0, 1 - below - part));
+        const bottom = whole(box.y + height * Math.min(1, 1 - below));
+        if (bottom > y) context.fillRect(box.x + x0, y, width > 4 ? width - 1 : Math.max(width, thin), bottom - y);
       }
     }
     context.globalAlpha = 1;
