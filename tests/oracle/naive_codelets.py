@@ -388,7 +388,8 @@ def _substitute(*, is_lower: bool) -> Naive:
     def solve(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
         """Solve with the triangle of a matrix whose diagonal counts as ones."""
         a = np.tril(fields["a"], -1) if is_lower else np.triu(fields["a"], 1)
-        return np.linalg.solve(a.astype(float) + np.eye(len(a)), fields["b"].astype(float))
+        x: np.ndarray = np.linalg.solve(a.astype(float) + np.eye(len(a)), fields["b"].astype(float))
+        return x
 
     return solve
 
@@ -397,7 +398,8 @@ def _cholesky(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.n
     """Factorise the lower triangle; the upper one stays."""
     a = np.asarray(fields["a"], float)
     whole = np.tril(a) + np.tril(a, -1).T
-    return np.tril(np.linalg.cholesky(whole)) + np.triu(a, 1)
+    factor: np.ndarray = np.tril(np.linalg.cholesky(whole)) + np.triu(a, 1)
+    return factor
 
 
 def _triangular_inverse(
@@ -405,7 +407,8 @@ def _triangular_inverse(
 ) -> np.ndarray:
     """Return columns of the inverse as rows."""
     inverse = np.linalg.inv(np.tril(np.asarray(fields["a"], float)))
-    return inverse.T[scalars["first"] : scalars["first"] + counts[0]]
+    rows: np.ndarray = inverse.T[scalars["first"] : scalars["first"] + counts[0]]
+    return rows
 
 
 def _cumulative_sum(

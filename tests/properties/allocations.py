@@ -103,13 +103,13 @@ def _system_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
 
 
 def _system_matrices(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
-    shapes = [shape for _, shape in _system_shapes(s).values()]
-    return create_triangular_solve_input_lhs(build, *shapes, dtype=dtype, block_size=_BLOCK)
+    a, b = (shape for _, shape in _system_shapes(s).values())
+    return create_triangular_solve_input_lhs(build, a, b, dtype=dtype, block_size=_BLOCK)
 
 
 def _system_right_sides(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
-    shapes = [shape for _, shape in _system_shapes(s).values()]
-    return create_triangular_solve_input_rhs(build, *shapes, dtype=dtype)
+    a, b = (shape for _, shape in _system_shapes(s).values())
+    return create_triangular_solve_input_rhs(build, a, b, dtype=dtype)
 
 
 def _symmetric_matrices(build: Builder, s: Sizes, dtype: str, _: Views) -> View:

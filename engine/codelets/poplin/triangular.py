@@ -145,26 +145,26 @@ def _factor_law(batch: Batch, machine: Machine) -> Counts:
     del machine
     n = _rows(batch, "a")
     if _is_half(batch, "a"):
-        return n * n * n // 2 + 795 * n * n // 4 + 191 * n // 2 + 426
-    return n * n * n + 102 * n * n + 101 * n + 102
+        return np.asarray(n * n * n // 2 + 795 * n * n // 4 + 191 * n // 2 + 426)
+    return np.asarray(n * n * n + 102 * n * n + 101 * n + 102)
 
 
 def _factor_flops(batch: Batch) -> Counts:
     n = _rows(batch, "a")
-    return n + (n + 1) * n // 2 * 2 + 2 * ((n + 1) * n * (n - 1) // 6)
+    return np.asarray(n + (n + 1) * n // 2 * 2 + 2 * ((n + 1) * n * (n - 1) // 6))
 
 
 def _inverse_law(batch: Batch, machine: Machine) -> Counts:
     del machine
     n = _rows(batch, "a")
     if _is_half(batch, "a"):
-        return 7 * n * n * n + 123 * n * n + 269 * n - 24
-    return 6 * n * n * n + 51 * n * n + 213 * n + 12
+        return np.asarray(7 * n * n * n + 123 * n * n + 269 * n - 24)
+    return np.asarray(6 * n * n * n + 51 * n * n + 213 * n + 12)
 
 
 def _inverse_flops(batch: Batch) -> Counts:
     n = _rows(batch, "a")
-    return n + n * (n - 1) // 2 + 2 * ((n + 1) * n * (n - 1) // 6)
+    return np.asarray(n + n * (n - 1) // 2 + 2 * ((n + 1) * n * (n - 1) // 6))
 
 
 _SOURCE = "graphcore/poplibs sdk-release-3.4, lib/poplin/poplinCycleEstimators.cpp"

@@ -231,24 +231,22 @@ def _inverse(builder: Builder, a: View) -> View:
     n_batch, n = a.shape[:2]
     machine, block = builder.graph.machine, in_order(builder, a)
     out = builder.graph.clone(block, "inverse", debug=builder.debug)
-    rows = [
-        (row, min(row + machine.n_worker_contexts, n))
-        for row in range(0, n, machine.n_worker_contexts)
-    ]
-    groups: dict[int, tuple[list[View], list[View], list[int], list[int]]] = {}
+    n_workers = machine.n_worker_contexts
+    matrices: list[View] = []
+    targets: list[View] = []
+    tiles: list[int] = []
+    first_rows: list[int] = []
     for i in range(n_batch):
         matrix = section(block, 0, i, i + 1).reshape(n, n)
         target = section(out, 0, i, i + 1).reshape(n, n)
-        for place, (first, end) in enumerate(rows):
-            part_of_target = section(target, 0, first, end)
-            tile = (fullest_tile(builder, part_of_target) + place) % machine.n_tiles
-            group = groups.setdefault(end - first, ([], [], [], []))
-            for values, value in zip(group, (matrix, part_of_target, tile, first), strict=True):
-                values.append(value)  # type: ignore[arg-type]
+        for place, first in enumerate(range(0, n, n_workers)):
+            matrices.append(matrix)
+            targets.append(section(target, 0, first, min(first + n_workers, n)))
+            tiles.append((fullest_tile(builder, targets[-1]) + place) % machine.n_tiles)
+            first_rows.append(first)
+    fields = {"a": matrix_regions(matrices), "out": matrix_regions(targets)}
     vertices = builder.compute_set("triangularInverse")
-    for matrices, targets, tiles, first_rows in groups.values():
-        fields = {"a": matrix_regions(matrices), "out": matrix_regions(targets)}
-        builder.vertices(vertices, TRIANGULAR_INVERSE, tiles, fields, {"first": first_rows})
+    builder.vertices(vertices, TRIANGULAR_INVERSE, tiles, fields, {"first": first_rows})
     return out
 
 

@@ -416,13 +416,15 @@ class _Solver:
             b = _with_zeros(self.builder, b, missing)
         if self._substitution is None:
             graph, debug = self.builder.graph, self.builder.debug
-            own = [graph.clone(view, name, debug=debug) for view, name in ((a, "A"), (b, "B"))]
+            own_a, own_b = (
+                graph.clone(view, name, debug=debug) for view, name in ((a, "A"), (b, "B"))
+            )
             result = graph.clone(_wide(self.builder, x, missing), "X", debug=debug)
             self._substitution = _called(
                 self.builder,
                 "substitute",
-                [*own],
-                lambda builder: self._rows(builder, *own, result),
+                [own_a, own_b],
+                lambda builder: self._rows(builder, own_a, own_b, result),
             )
         solved = self._substitution.call(self.builder, [a, b])
         copy_to(self.builder, section(solved, 2, 0, x.shape[2]), x, "solved")
@@ -600,9 +602,9 @@ def _in_blocks(
     )
     grain = vector_elements(builder.tiles.machine, kind)
     builder.spread(blocks, grain=grain, minimum=size)
-    view = blocks.dim_shuffle(0, 1, 3, 2, 4)
-    view = view.reshape(n_batch, of_rows * size, of_columns * size)
-    view = part(view, (0, rows), (0, columns))
+    whole = blocks.dim_shuffle(0, 1, 3, 2, 4)
+    whole = whole.reshape(n_batch, of_rows * size, of_columns * size)
+    view = part(whole, (0, rows), (0, columns))
     return view.dim_shuffle(0, 2, 1) if is_turned else view
 
 
