@@ -18,6 +18,13 @@ from tilescope.analyser.trace.find import (
     search,
     slice_at,
 )
+from tilescope.analyser.trace.idle import (
+    IdleTiles,
+    format_ranges,
+    idle_tiles,
+    idle_tiles_of,
+    number_ranges,
+)
 from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
@@ -27,6 +34,12 @@ from tilescope.analyser.trace.stage_slices import (
     StageWait,
     stage_picture,
 )
+from tilescope.analyser.trace.statistics import (
+    NameStatistics,
+    RangeStatistics,
+    name_statistics,
+)
+from tilescope.analyser.trace.stretch import CauseShare, Stretch, Stretches, stretches
 from tilescope.analyser.trace.summary import (
     Contributor,
     IpuSummary,
@@ -53,18 +66,22 @@ __all__ = [
     "KINDS",
     "MOST_TILES",
     "VIEWS",
+    "CauseShare",
     "Contributor",
     "Execution",
     "ExecutionList",
     "Extent",
+    "IdleTiles",
     "IpuSummary",
     "Lane",
     "Lanes",
     "Match",
     "Matches",
+    "NameStatistics",
     "Names",
     "NumberedMatch",
     "Occurrence",
+    "RangeStatistics",
     "RangeSummary",
     "RunExtent",
     "Search",
@@ -75,6 +92,8 @@ __all__ = [
     "StageWait",
     "StepCost",
     "StepDetails",
+    "Stretch",
+    "Stretches",
     "TileHistogram",
     "TrackExtent",
     "VertexRow",
@@ -82,13 +101,19 @@ __all__ = [
     "executions",
     "extent",
     "first_execution",
+    "format_ranges",
+    "idle_tiles",
+    "idle_tiles_of",
     "match",
+    "name_statistics",
     "names",
+    "number_ranges",
     "range_summary",
     "search",
     "slice_at",
     "stage_picture",
     "step_details",
+    "stretches",
     "tile_histogram",
     "window",
 ]

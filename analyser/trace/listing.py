@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tilescope.reports import Report
 
-__all__ = ["Execution", "ExecutionList", "executions"]
+__all__ = ["Execution", "ExecutionList", "entry_ranges", "executions", "rounds_in_range"]
 
 
 @dataclass(frozen=True)
@@ -85,33 +85,49 @@ def executions(
         if ipu_id not in ipu_ids:
             continue
         left = limit
-        for line, part in _pieces(trace.track(ipu_id, track), low, high):
-            for first, stop, shift in _stretches(line, part, low, high):
-                entries = first + np.flatnonzero(is_shown[line.step[first:stop]])
-                total += len(entries)
-                listed = entries[:left]
-                left -= len(listed)
-                rows += zip(
-                    (line.start[listed] + shift).tolist(),
-                    [ipu_id] * len(listed),
-                    [track] * len(listed),
-                    (line.end[listed] + shift).tolist(),
-                    line.step[listed].tolist(),
-                    strict=True,
-                )
+        for line, first, stop, shift in entry_ranges(trace.track(ipu_id, track), low, high):
+            entries = first + np.flatnonzero(is_shown[line.step[first:stop]])
+            total += len(entries)
+            listed = entries[:left]
+            left -= len(listed)
+            rows += zip(
+                (line.start[listed] + shift).tolist(),
+                [ipu_id] * len(listed),
+                [track] * len(listed),
+                (line.end[listed] + shift).tolist(),
+                line.step[listed].tolist(),
+                strict=True,
+            )
     rows.sort()
     return ExecutionList(low, high, total, [_row(trace, *row) for row in rows[:limit]])
 
 
-def _pieces(track: TrackSections, low: int, high: int) -> Iterator[tuple[Timeline, Piece]]:
-    """Return the pieces of a track that touch a range, and the timelines that they are of."""
+def entry_ranges(
+    track: TrackSections, low: int, high: int
+) -> Iterator[tuple[Timeline, int, int, int]]:
+    """Yield the executions of a track that touch a range, in order of time, loops round by round.
+
+    Yields
+    ------
+    tuple
+        A timeline, the half-open range of its entries, and the cycles to add to their starts.
+    """
     for group in track.between(low, high):
         for piece in group.timeline.between(low, high):
-            yield group.timeline, piece
+            for first, stop, shift in rounds_in_range(group.timeline, piece, low, high):
+                yield group.timeline, first, stop, shift
 
 
-def _stretches(line: Timeline, part: Piece, low: int, high: int) -> Iterator[tuple[int, int, int]]:
-    """Return ranges of entries of a piece that touch a range, with the shift of their cycles."""
+def rounds_in_range(
+    line: Timeline, part: Piece, low: int, high: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield ranges of entries of a piece that touch a range, round by round.
+
+    Yields
+    ------
+    tuple
+        The half-open range of entries, and the cycles to add to their starts.
+    """
     period = part.period_cycles
     rounds = range(1)
     if period:

@@ -10,11 +10,18 @@ import pytest
 from tests.golden.recipe import GOLDEN
 
 from tilescope import analyser, engine
-from tilescope.analyser.memory.liveness import curve, step_variables, variable_lives
+from tilescope.analyser.memory.liveness import (
+    curve,
+    liveness_step_ids,
+    step_variables,
+    variable_lives,
+)
+from tilescope.analyser.memory.longest_lives import longest_lives
 from tilescope.analyser.memory.lowered_variables import tile_variables
 from tilescope.analyser.memory.variable_list import VariableFilter, list_variables
 from tilescope.analyser.quantities import format_lives
 from tilescope.analyser.summary.places import place_of
+from tilescope.analyser.time.execution import execution
 from tilescope.engine.graph import ROOT
 from tilescope.engine.library.popops.elementwise.operations import unary
 from tilescope.engine.program import Sequence, StreamCopyIn, StreamCopyOut
@@ -92,3 +99,33 @@ def test_many_lives_are_counted() -> None:
     assert format_lives(lives) == "0 to 1, 10 to 11, 20 to 21, 30 to 31 and 2 more"
     assert format_lives([(3, 4)]) == "3"
     assert format_lives([]) == "–"
+
+
+def test_longest_lives_are_not_always_live(
+    paused: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with analyser.open(paused) as report:
+        lives = longest_lives(report)
+        listed = [
+            row
+            for row in list_variables(report, sort="lifetime").rows
+            if row.n_steps and not row.is_always_live
+        ]
+        assert sorted(row.variable.name for row in lives.rows) == sorted(row.name for row in listed)
+        assert lives.n_steps == len(curve(report))
+        ran, step_ids = execution(report), liveness_step_ids(report)
+        for row in lives.rows:
+            at = {step for start, end in row.variable.lives for step in range(start, end)}
+            assert row.share == pytest.approx(len(at) / lives.n_steps)
+            assert row.byte_steps == row.variable.bytes * len(at)
+            # Every step of this program is one liveness step and runs once.
+            assert row.cycles == sum(int(ran.step_cycles[step_ids[step]]) for step in at)
+        order = [(-row.variable.n_steps, -row.variable.bytes) for row in lives.rows]
+        assert order == sorted(order)
+        assert longest_lives(report, ("tile", 0), "x").rows[0].variable.name == "x"
+    main(["liveness", str(paused), "--longest", "--json"])
+    rows = json.loads(capsys.readouterr().out)["variables"]
+    assert [row["n_steps"] for row in rows] == [row.variable.n_steps for row in lives.rows]
+    main(["liveness", str(paused), "--longest", "--top", "1"])
+    assert "always live are left out" in capsys.readouterr().out
+    assert main(["liveness", str(paused), "--longest", "--step", "1"]) == 2

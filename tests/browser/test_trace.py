@@ -26,6 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the printed link to a report that ran and one that did not."""
     root = tmp_path_factory.mktemp("served")
     generate_report(root / "pair", n_tiles=32, n_ipus=2, n_steps=1500, n_variables=60, n_runs=2)
+    generate_report(root / "many", n_tiles=8, n_ipus=24, n_steps=200, n_variables=20)
     generate_report(root / "still", n_tiles=32, n_steps=60, n_variables=40, n_runs=0)
     command = [sys.executable, "-m", "tilescope", "serve", str(root), "--port", "0"]
     position = Path(__file__).parents[2]
@@ -92,7 +93,7 @@ def show(page: Page, query: str = "", report: str = "pair") -> None:
     ids = {entry["label"].split("/")[-1]: entry["id"] for entry in actual.json()["reports"]}
     address = urlsplit(page.url)
     page.goto(f"http://{address.netloc}/trace?report={ids[report]}{query}")
-    if report == "pair":
+    if report != "still":
         poll(page, f"{VIEWER}?.firstPaint")
         poll(page, f"{VIEWER}?.source.labels.length")
 
@@ -118,7 +119,14 @@ def point(page: Page, part: float, lane: int) -> tuple[float, float]:
     """Return a canvas position from a fraction of its width and a lane of the first group."""
     box = page.locator(".trace-canvas").bounding_box()
     assert box is not None
-    return box["x"] + box["width"] * part, box["y"] + 24 + 4 + 10 + 19.5 * lane
+    middle = page.evaluate(
+        f"""(() => {{
+          const viewer = {VIEWER}, group = viewer.groups[0];
+          const row = group.rows.find((one) => one.level === {lane - 1});
+          return viewer.screenTop(group) + row.top + row.height / 2;
+        }})()"""
+    )
+    return box["x"] + box["width"] * part, box["y"] + middle
 
 
 def test_wheel_zooms_at_the_cursor_and_zero_shows_all(page: Page) -> None:
@@ -412,3 +420,70 @@ def test_a_report_without_a_run_says_what_to_do(page: Page) -> None:
     show(page, report="still")
     page.locator(".trace-message", has_text="has no execution").wait_for()
     page.locator("#trace-summary", has_text="No execution recorded").wait_for()
+
+
+def test_a_match_on_one_of_many_ipus_opens_its_strip_and_scrolls_into_view(page: Page) -> None:
+    show(page, report="many")
+    assert page.evaluate(f"{VIEWER}.groups.every((group) => group.form === 'strip')")
+    shown = f"{VIEWER}.groups.at(-1).top + {VIEWER}.groups.at(-1).height"
+    assert page.evaluate(f"{shown} <= {VIEWER}.scroller.clientHeight")
+    page.locator("#trace-find").fill("softmax")
+    page.locator(".trace-note", has_text="match; N and Shift-N").wait_for()
+    row = f"{VIEWER}.rowOf({VIEWER}.selected)"
+    middle = f"{VIEWER}.screenTop({row}.row) + {row}.lane.top + {row}.lane.height / 2"
+    for key in ("Shift+Enter", "Shift+Enter", "Enter", "Enter"):
+        before = page.evaluate(f"{VIEWER}.state.at")
+        page.locator("#trace-find").press(key)
+        poll(page, f"{VIEWER}.state.at !== '{before}'")
+        offset = page.evaluate(f"{VIEWER}.state.at").split(".")[3]
+        poll(page, f"String({VIEWER}.selected?.start_cycle)", offset)
+        poll(page, f"!{VIEWER}.unseen && !{VIEWER}.goal")
+        assert 24 <= page.evaluate(middle) <= page.evaluate(f"{VIEWER}.scroller.clientHeight")
+    ipu = page.evaluate(f"{VIEWER}.selected.ipu_id")
+    opened = "(new URLSearchParams(location.search).get('opened') || '').split(',')"
+    poll(page, f"{opened}.includes('{ipu}')")
+    page.reload()
+    poll(page, f"{VIEWER}?.selected?.ipu_id", ipu)
+    poll(page, f"!{VIEWER}.unseen && {row} !== null")
+    assert 24 <= page.evaluate(middle) <= page.evaluate(f"{VIEWER}.scroller.clientHeight")
+
+
+def test_rows_keep_their_height_while_zooming_and_the_line_moves_it(page: Page) -> None:
+    show(page)
+    heights = f"{VIEWER}.groups.map((group) => [group.height, group.rows.map((row) => row.top)])"
+    before, full = page.evaluate(heights), seen(page)
+    page.mouse.move(*point(page, 0.5, 2))
+    for _ in range(8):
+        page.keyboard.press("w")
+    poll(page, f"!{VIEWER}.goal")
+    assert seen(page)[1] - seen(page)[0] < (full[1] - full[0]) / 5
+    page.wait_for_timeout(500)
+    assert page.evaluate(heights) == before
+    page.locator("#trace-splitter").focus()
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(heights) != before
+    page.locator("#trace-splitter").dblclick()
+    assert page.evaluate(heights) == before
+
+
+def test_chips_name_the_kinds_of_the_report_with_their_shares(page: Page) -> None:
+    show(page)
+    chips = page.locator("#trace-legend button")
+    expect(chips.first).to_contain_text("%")
+    actual = page.request.get(
+        urlsplit(page.url)._replace(path=f"/api/trace/{query(page)['report']}/summary").geturl()
+    ).json()
+    sums: dict[str, int] = {}
+    for ipu in actual["ipus"]:
+        for kind, cycles in ipu["cycles_by_kind"].items():
+            sums[kind] = sums.get(kind, 0) + cycles
+    sums.pop("idle")
+    compute = page.get_by_role("button", name=re.compile("^Compute "))
+    share = float(compute.locator(".trace-chip-share").inner_text().split()[0])
+    assert share == pytest.approx(100 * sums["compute"] / sum(sums.values()), abs=1.5)
+    assert chips.count() == sum(cycles > 0 for cycles in sums.values())
+    compute.click(modifiers=["Alt"])
+    assert "compute" not in wait_for(page, "hide").split(",")
+    expect(compute).to_have_attribute("aria-pressed", "true")
+    compute.click(modifiers=["Alt"])
+    wait_for(page, "hide", present=False)

@@ -22,7 +22,16 @@ _MEMORY_TABS = {
     "variables": "variables",
     "tiles": "ranking",
 }
-_LIVENESS_TABS = ("step", "always", "vertices", "cycles", "flops", "program", "tightest")
+_LIVENESS_TABS = (
+    "step",
+    "always",
+    "vertices",
+    "cycles",
+    "flops",
+    "program",
+    "tightest",
+    "longest",
+)
 
 VIEWS = {
     "summary": View("/summary", {}, "#summary-body .facts td"),

@@ -25,3 +25,8 @@ test('tiles are a list of numbers and ranges, sixteen at most', () => {
   assert.equal(space.tilesOf('0-999999').length, 16);
   assert.deepEqual([space.tileOf(4), space.tileOf(1000012)], [-1, 12]);
 });
+
+test('shares are short', () => {
+  const texts = [0, 0.0004, 0.001, 0.0995, 0.553, 1].map((share) => space.shareText(share));
+  assert.deepEqual(texts, ['–', '< 0.1 %', '0.1 %', '10 %', '55 %', '100 %']);
+});

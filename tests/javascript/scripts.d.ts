@@ -411,8 +411,11 @@ interface TraceData extends TraceLanes, TraceRange {
   how: string;
   /** Set once the report has grown since. */
   isStale?: boolean;
-  /** Of all lanes, in pixels. */
-  height: number;
+  /** Levels of names. */
+  levels: number;
+  /** Cycles of every kind of step in every pixel; null for a tile. */
+  columns: Float32Array | null;
+  bitmap?: {key: string; canvas: HTMLCanvasElement};
 }
 
 interface TraceAnswer extends TraceRange {
@@ -421,7 +424,10 @@ interface TraceAnswer extends TraceRange {
 }
 
 /** A group as it is laid out. */
-interface TraceGroup {
+interface TraceGroup extends TraceForm {
+  rows: TraceRow[];
+  /** The row of activity, if it has one. */
+  share?: TraceRow;
   key: string;
   ipu: number;
   track: number;
@@ -436,6 +442,30 @@ interface TraceGroup {
   isPinned: boolean;
   /** Of a tile's row. */
   tile?: number;
+}
+
+/** What the heights of a group's rows depend on. */
+interface TraceForm {
+  form: 'open' | 'closed' | 'strip';
+  levels: number;
+  tiles: number;
+  hasActivity: boolean;
+}
+
+/** Heights of the rows of every type, in pixels. */
+interface TraceHeights {
+  run: number;
+  step: number;
+  activity: number;
+  strip: number;
+}
+
+/** A row of a group: its type, its level if it has one, and its place in the group. */
+interface TraceRow {
+  type: string;
+  level: number | undefined;
+  top: number;
+  height: number;
 }
 
 interface TraceTrack {
@@ -472,7 +502,7 @@ interface TraceColours {
 interface TraceScene extends TraceRange {
   colours: TraceColours;
   ratio: number;
-  source: {label(id: number): string; lengths?: Map<string, number>};
+  source: TraceNames;
   /** What follows the first number of the ruler. */
   unit: string;
   matches: Uint8Array | null;
@@ -481,17 +511,27 @@ interface TraceScene extends TraceRange {
   hidden: number;
 }
 
-interface TraceSource {
+interface TraceNames {
   labels: string[];
+  parents: number[];
   /** Cycles by the name of a run. */
   lengths?: Map<string, number>;
-  parents: number[];
+  texts?: TraceLabels;
+  label(id: number): string;
+}
+
+interface TraceSource extends TraceNames {
   json(what: string, query?: object): Promise<any>;
   window(query: object): Promise<TraceAnswer>;
   loadNames(): Promise<void>;
   label(id: number): string;
   path(id: number): string;
   matches(text: string): Uint8Array;
+}
+
+/** What is drawn of names, by row of the names and room in pixels. */
+interface TraceLabels {
+  text(id: number, room: number): string;
 }
 
 interface TraceOverview extends AxisStrip {
@@ -502,6 +542,8 @@ interface TraceState {
   view: string;
   ipus: Set<number> | null;
   closed: Set<number>;
+  /** Of many IPUs, those that are no strips. */
+  opened: Set<number>;
   find: string;
   /** IPU, track, level and cycle of the selected slice, joined by dots. */
   at: string;
@@ -539,7 +581,11 @@ interface TraceViewerParts extends AxisMotion {
   focusSelection(): void;
   clear(): void;
   mark(from: number, to: number): void;
+  isFolded(ipu: number): boolean;
+  snapped(cycle: number): number;
+  room(): number;
   arrange(): void;
+  groupAt(y: number): TraceGroup | undefined;
   visibleGroups(around: boolean): TraceGroup[];
   laneAt(y: number): {group: TraceGroup; level: number; lane: TraceLane; data: TraceData} | null;
   // scene.js
@@ -549,25 +595,55 @@ interface TraceViewerParts extends AxisMotion {
   paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
   writeNote(): void;
   contents(lane: TraceLane, i: number): string;
+  sharesAt(at: TracePoint | null): TraceShares | null;
+  hoverShares(shares: TraceShares, at: TracePoint): void;
+  showTooltip(title: string, colour: string, lines: string[], at: TracePoint): void;
   hover(at: TracePoint | null): void;
   say(text: string, isError?: boolean): void;
   // kinds.js
   paintLegend(): void;
+  updateLegend(): void;
+  writeShares(): void;
+  notePresent(lanes: TraceLane[]): void;
   // pins.js
   readonly pinnedBottom: number;
   screenTop(row: TraceGroup): number;
   togglePin(key: string): void;
   pinSelected(): void;
-  rowOf(slice: {ipu_id: number; track: number; level: number; side?: number}): {row: TraceGroup; lane: TraceLane} | null;
+  rowOf(slice: {ipu_id: number; track: number; level: number; side?: number}): {row: TraceGroup; lane: TraceRow} | null;
   reveal(slice: {ipu_id: number; track: number; level: number; side?: number}): void;
+  scrollToUnseen(): void;
   paintGutter(): void;
   paintPin(row: TraceGroup, gutter: HTMLElement, top: number): void;
   paintGroupName(row: TraceGroup, gutter: HTMLElement, top: number): void;
+  toggleGroup(group: {ipu: number}): void;
   // refresh.js
   refresh(view: Record<string, string>): Promise<void>;
 }
 
+/** What a pixel consists of: cycles by kind. */
+interface TraceShares {
+  group: TraceGroup;
+  sums: Float64Array;
+  cycles: number;
+}
+
 interface TraceViewer extends TraceViewerParts {
+  /** Whether groups are too many for rows of their own. */
+  hasStrips?: boolean;
+  /** Levels by group and view, as far as they are known. */
+  levels: Map<string, number>;
+  heights?: TraceHeights;
+  /** Whether marks are not to snap to edges of slices. */
+  isSnapOff?: boolean;
+  /** A slice that is to be scrolled to once its group is loaded. */
+  unseen?: {ipu_id: number; track: number; level: number; side?: number} | null;
+  /** Pixels for the rows that the user chose. */
+  split?: number;
+  /** Bit `k` is set if the report has steps of kind `k`. */
+  present: number;
+  chips?: Map<number, HTMLElement>;
+  sharesLater?: ReturnType<typeof setTimeout> | 0;
   root: HTMLElement;
   overviewBox: HTMLElement;
   scroller: HTMLElement;
@@ -648,10 +724,20 @@ interface TraceViewer extends TraceViewerParts {
 interface TraceSpace {
   QUIET_MS: number;
   OVERVIEW_ROWS: number;
-  LANE: number;
-  laneHeight(lane: TraceLane, perPixel: number): number;
-  fitLanes(windowHeight: number): boolean;
-  RUN_LANE: number;
+  MOST_GROUPS: number;
+  KINDS: number;
+  rowHeights(groups: TraceForm[], room: number): TraceHeights;
+  rowsOf(group: TraceForm, heights: TraceHeights): TraceRow[];
+  placeLanes(lanes: TraceLane[], rows: TraceRow[]): void;
+  shareColumns(lanes: TraceLane[], pixels: number, perPixel: number): Float32Array;
+  columnSums(columns: Float32Array, from: number, to: number): Float64Array;
+  shareRectangles(columns: Float32Array, perPixel: number, height: number, hidden: number): number[][][];
+  paintShares(context: CanvasRenderingContext2D, data: TraceData, box: TraceBox, scene: TraceScene): void;
+  shareText(share: number): string;
+  scrollTo(top: number, bottom: number, scroll: number, first: number, last: number): number;
+  tileLevel(tile: number): number;
+  visibleBars(data: TraceRange, lane: TraceLane, range: TraceRange): {from: number; stop: number; slices: number};
+  connectSplitter(viewer: TraceViewer): void;
   GAP: number;
   RULER: number;
   isStarted?: boolean;
@@ -673,7 +759,11 @@ interface TraceSpace {
     verdict: string; baseline_cycles: number; candidate_cycles: number; delta_cycles: number;
   }): string;
   differenceIn(root: HTMLElement): {show(view: Record<string, string>): Promise<void>};
-  fitted(context: CanvasRenderingContext2D, text: string, room: number): string;
+  distinctions(labels: string[], parents: number[]): {near: Int32Array; unique: Int32Array};
+  ALONE: {unique: number; near: number};
+  labelText(name: string, parent: string, from: {unique: number; near: number}, room: number, measure: (text: string) => number): string;
+  Labels: new (source: TraceNames, measure: (text: string) => number) => TraceLabels;
+  labelsOf(source: TraceNames, context: CanvasRenderingContext2D): TraceLabels;
   hiddenKinds(text: string, kinds: TraceKind[]): number;
   kindNames(bits: number, kinds: TraceKind[]): string[];
   tilesOf(text: string): number[];
@@ -708,6 +798,7 @@ interface TraceSpace {
   ticks(start: number, end: number, pixels: number, spacing: number): {step: number; ticks: number[]};
   tickLabel(cycle: number, step: number): string;
   readColours(element: Element): TraceColours;
+  edgeNear(lane: TraceLane, cycle: number, reach: number): number;
   barAt(lane: TraceLane, cycle: number, reach: number): number;
   paintLane(
     context: CanvasRenderingContext2D, data: TraceRange, lane: TraceLane, box: TraceBox,

@@ -6,7 +6,7 @@ const {loadPage, plain} = require('./page.js');
 
 const space = loadPage([
   'search.js',
-  'axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/paint.js', 'trace/pins.js', 'trace/tiles.js',
+  'axis/motion.js', 'trace/data.js', 'trace/motion.js', 'trace/layout.js', 'trace/paint.js', 'trace/pins.js', 'trace/tiles.js',
 ]).tilescopeTrace;
 
 /** Return a viewer of the cycles 0 to 1,000 with the methods of all parts, which draws nothing. */
@@ -51,7 +51,7 @@ test('the selection is shown with some room around it', () => {
 });
 
 test('a mark is whole cycles from low to high', () => {
-  const seen = viewer();
+  const seen = viewer({visibleGroups: () => []});
   seen.mark(20.6, 3.2);
   assert.deepEqual(plain(seen.state.mark), {start: 3, end: 21});
   seen.mark(5.1, 5.2);
@@ -83,44 +83,6 @@ test('the bar under a cycle is found, and one beside it within reach', () => {
   assert.deepEqual([found(9, 2), found(16, 2), found(49, 2), found(52, 2)], [0, 0, 2, 2]);
 });
 
-test('a label that is too long keeps its end, where neighbours differ', () => {
-  const context = {measureText: (text) => ({width: 6 * text.length})};
-  assert.equal(space.fitted(context, 'Conv__440', 54), 'Conv__440');
-  assert.equal(space.fitted(context, 'Conv__440', 53), '…nv__440');
-  assert.equal(space.fitted(context, 'Conv__440', 24), '…440');
-  assert.equal(space.fitted(context, 'Conv__440', 2), '…0');
-});
-
-test('lanes of a tall window are taller, those of a usual one are not', () => {
-  const {LANE} = space;
-  assert.equal(space.fitLanes(900), false);
-  assert.equal(space.LANE, LANE);
-  assert.equal(space.fitLanes(1440), true);
-  assert.ok(space.LANE > 1.5 * LANE && space.RUN_LANE > space.LANE);
-  assert.equal(space.fitLanes(4000), false);
-  assert.equal(space.fitLanes(900), true);
-});
-
-test('a lane is as tall as what it says', () => {
-  const [compute, group] = [0, 9];
-  /** Return a lane of bars: duration, kind, name. */
-  const lane = (bars, level = 0) => ({
-    level, n: bars.length, duration: bars.map(([duration]) => duration), kind: bars.map(([, kind]) => kind),
-    name: bars.map(([, , name]) => name), mix: bars.map(() => -1), share: [],
-  });
-  const {LANE, RUN_LANE, laneHeight} = space;
-  assert.equal(laneHeight(lane([[5, group, -1]], -1), 10), RUN_LANE);
-  assert.equal(laneHeight(lane([[1000, compute, 3]]), 10), LANE);
-  assert.equal(laneHeight(lane([[1000, group, 3]]), 10), LANE);
-  assert.equal(laneHeight(lane([[400, group, -1], [399, group, -1]]), 10.1), 0);
-  const strip = laneHeight(lane([[40, group, 3], [40, group, -1]]), 10);
-  assert.ok(strip > 0 && strip < LANE);
-  assert.equal(laneHeight(lane([[390, group, -1], [4, compute, 1]]), 10), strip);
-  assert.equal(laneHeight(lane([[90, group, -1], [10, compute, 1]]), 10), LANE);
-  const mixed = {...lane([[100, group, -1]]), mix: [0], share: [51, 0, 0, 0, 0, 0, 0, 0, 0, 204]};
-  assert.equal(laneHeight(mixed, 10), LANE);
-});
-
 test('pinned rows come first as long as they leave room, in the order of pinning', () => {
   const row = (key, height = 100) => ({key, height, isPinned: false});
   const rows = [row('0.0'), row('0.0.t3', 19), row('0.1'), row('1.0')];
@@ -145,4 +107,33 @@ test('the pointer finds pinned rows where they stand, the others where they were
   assert.deepEqual([30, 53, 61].map((y) => seen.laneAt(y)?.group.key), ['a', undefined, 'c']);
   seen.scroller.scrollTop = 0;
   assert.deepEqual([30, 53, 61].map((y) => seen.laneAt(y)?.group.key), ['a', undefined, 'b']);
+});
+
+test('a match scrolls to the middle in both directions, unless it is to be seen', () => {
+  const scrolled = (top, scroll) => space.scrollTo(top, top + 20, scroll, 24, 524);
+  assert.equal(scrolled(100, 0), 0);
+  assert.equal(scrolled(100, 60), 60);
+  assert.equal(scrolled(1000, 0), 1010 - 274);
+  assert.equal(scrolled(300, 900), 310 - 274);
+  assert.equal(scrolled(30, 900), 0);
+});
+
+test('a mark takes the edge of a single slice within six pixels, not with Alt', () => {
+  const lane = {
+    level: 0, height: 18, n: 4, start: [0, 100, 300, 302], duration: [90, 200, 2, 60], mix: [-1, -1, -1, 0],
+  };
+  const near = (cycle, reach) => space.edgeNear(lane, cycle, reach);
+  assert.deepEqual([88, 95, 96, 296, 330].map((cycle) => near(cycle, 6)), [90, 90, 100, 300, NaN]);
+  // The slice at 300 is too short, and the bar at 302 is several slices.
+  assert.deepEqual([304, 363].map((cycle) => near(cycle, 6)), [300, NaN]);
+  const data = {start: 1000, lanes: [lane]};
+  const members = {
+    range: {start: 1000, end: 1500}, visibleGroups: () => [{form: 'open'}], best: () => data,
+  };
+  const seen = viewer(members);
+  seen.mark(1103, 1297);
+  assert.deepEqual(plain(seen.state.mark), {start: 1100, end: 1300});
+  seen.isSnapOff = true;
+  seen.mark(1103, 1297);
+  assert.deepEqual(plain(seen.state.mark), {start: 1103, end: 1297});
 });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,10 @@ def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -
         (("--range", "1" * 30 + ":2"), "a range of cycles such as"),
         (("--ipu", "99"), "IPU 99"),
         (("--ipu", "first"), "not a valid int"),
+        (("--idle", "9999"), "does not exist in this report; its steps are"),
+        (("--idle", "no such words"), "give other words, or the number"),
+        (("--idle", "0", "--run", "0"), "neither a range or run nor --stretches"),
+        (("--cause", "weather"), "'exchange', 'sync', 'waiting'"),
     ],
 )
 def test_bad_questions_are_one_sentence(
@@ -80,3 +85,34 @@ def test_bad_questions_are_one_sentence(
     assert finished.code == 2
     assert said in finished.err
     assert len(finished.err.strip().splitlines()) == 1
+
+
+def test_stretches_are_the_analysers(tilescope: Run, reports_directory: Path) -> None:
+    path = reports_directory / "baseline"
+    actual = tilescope("trace", path, "--stretches", "--json").json()
+    with analyser.open(path) as report:
+        expected = trace.stretches(report)
+    assert [row["name"] for row in actual["rows"]] == [row.name for row in expected.rows]
+    assert actual["shares"] == [asdict(share) for share in expected.shares]
+    only = tilescope("trace", path, "--cause", "sync", "--json").json()
+    assert {row["cause"] for row in only["rows"]} == {"sync"}
+    assert only["shares"] == actual["shares"]
+    lines = tilescope("trace", path, "--stretches", "--top", 1, "--run", 0).out
+    assert "Cycles go to" in lines
+    assert f"{expected.rows[0].name}" in lines
+    assert "--json all" in lines
+    assert f"Next: tilescope trace {path} --range" in lines
+    assert "Nothing ran" in tilescope("trace", reports_directory / "no_runs", "--stretches").out
+
+
+def test_idle_tiles_are_the_analysers(tilescope: Run, reports_directory: Path) -> None:
+    path = reports_directory / "baseline"
+    actual = tilescope("trace", path, "--idle", "conv", "--json").json()["steps"]
+    with analyser.open(path) as report:
+        expected = trace.idle_tiles_of(report, "conv")
+    assert [(row["step_id"], row["n_idle"]) for row in actual] == [
+        (row.step_id, row.n_idle) for row in expected
+    ]
+    shown = tilescope("trace", path, "--idle", expected[0].step_id)
+    assert expected[0].name in shown.out
+    assert "Idle tiles" in shown.out

@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
             "liveness report --step 12",
             "liveness report --tile 17 --top 30",
             "liveness report --ipu 0 --json",
+            "liveness report --longest",
         )
     )
     def liveness(
@@ -59,13 +60,21 @@ def register(app: typer.Typer) -> None:
             int | None,
             typer.Option("--step", help="List the variables of this step; default: the peak."),
         ] = None,
+        longest: Annotated[
+            bool,
+            typer.Option("--longest", help="List the variables that live longest, but not always."),
+        ] = False,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
         """Show live memory by step, its peak, and the variables that hold it."""
+        if longest and step is not None:
+            raise typer.BadParameter("--longest and --step are mutually exclusive.")
         tiles = tiles_of(ipu, tile)
         with reading(path) as report:
-            if as_json:
+            if longest:
+                _show_longest(report, tiles, units, top, as_json=as_json)
+            elif as_json:
                 print_json(_as_json(report, tiles, step))
             else:
                 _print(report, tiles, step, units, top)
@@ -172,3 +181,57 @@ def _print_variables(title: str, variables: LiveVariables, units: Units, top: in
         ],
         rows,
     )
+
+
+def _show_longest(report: Report, source: Source, units: Units, top: int, *, as_json: bool) -> None:
+    """Print the variables that live longest without being live always."""
+    from tilescope.analyser.machine.target import format_source
+    from tilescope.analyser.memory.longest_lives import longest_lives
+    from tilescope.analyser.quantities import format_bytes, format_count, format_lives
+
+    lives = longest_lives(report, source)
+    if as_json:
+        rows = [
+            {
+                "name": row.variable.name,
+                "category": row.variable.category,
+                "bytes": row.variable.bytes,
+                "n_steps": row.variable.n_steps,
+                "share": row.share,
+                "cycles": row.cycles,
+                "byte_steps": row.byte_steps,
+                "lives": row.variable.lives,
+                "made_by": row.variable.made_by,
+            }
+            for row in lives.rows
+        ]
+        facts = {"source": format_source(source), "n_steps": lives.n_steps, "variables": rows}
+        print_json(report_json(report) | facts)
+        return
+    print_line(f"Longest lives in {report.path}, tiles: {format_source(source)}")
+    print_line(
+        f"{len(lives.rows):,} variables live at some of {lives.n_steps:,} steps;"
+        " those that are always live are left out"
+    )
+    print_line()
+    numbers = ("Steps", "% of steps", "Cycles a run", "Size")
+    print_table(
+        [
+            Column("Variable"),
+            *(Column(title, is_number=True) for title in numbers),
+            Column("Live steps", is_number=True),
+        ],
+        [
+            (
+                row.variable.name,
+                f"{row.variable.n_steps:,}",
+                f"{row.share:.1%}",
+                format_count(row.cycles),
+                format_bytes(row.variable.bytes, units.style),
+                format_lives(row.variable.lives),
+            )
+            for row in lives.rows[:top]
+        ],
+    )
+    if len(lives.rows) > top:
+        print_line(f"… {len(lives.rows) - top:,} more; --top N shows more, --json all")

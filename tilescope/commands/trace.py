@@ -16,6 +16,7 @@ from tilescope.parameters import (
     UnitsOption,
     examples,
 )
+from tilescope.trace_lists import Cause, StretchList, show_idle, show_stretches
 
 if TYPE_CHECKING:
     from tilescope.analyser.trace import Extent, RangeSummary
@@ -32,6 +33,8 @@ def register(app: typer.Typer) -> None:
             "trace report",
             "trace report --run 0 --ipu 0",
             "trace report --range 1000:2000 --json",
+            "trace report --stretches --top 20",
+            "trace report --idle conv1",
         )
     )
     def trace(
@@ -56,19 +59,50 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        stretches: Annotated[
+            bool,
+            typer.Option(
+                "--stretches",
+                help="Show what is bound by exchange, sync, waiting, imbalance or the host.",
+            ),
+        ] = False,
+        cause: Annotated[
+            Cause | None,
+            typer.Option(
+                "--cause", help="Show the stretches of this cause only.", show_default=False
+            ),
+        ] = None,
+        idle: Annotated[
+            str | None,
+            typer.Option(
+                "--idle",
+                metavar="STEP",
+                help="Show the idle tiles of a step: its number, or words of its name.",
+                show_default=False,
+            ),
+        ] = None,
         units: UnitsOption = Units.BINARY,
         top: TopOption = 10,
     ) -> None:
         """Show runs, cycle proportions and top contributors of a range of the trace."""
         from tilescope.analyser.trace import extent, range_summary
 
+        if idle is not None and (stretches or cause or cycles is not None or run is not None):
+            raise typer.BadParameter("--idle takes neither a range or run nor --stretches.")
         if cycles is not None and run is not None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
         start, end = _range(cycles)
         with reading(path) as report:
+            if idle is not None:
+                show_idle(report, idle, ipu or None, as_json=as_json, top=top)
+                return
             recorded = extent(report)
             if run is not None:
                 start, end = _range_of_run(recorded, run)
+            if stretches or cause:
+                shown = StretchList(cause, as_json, top)
+                show_stretches(report, (start, end), ipu or None, shown)
+                return
             summary = range_summary(report, start, end, ipu or None, top=top)
             if as_json:
                 print_json(_as_json(report, recorded, summary))

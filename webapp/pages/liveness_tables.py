@@ -16,8 +16,9 @@ from tilescope.analyser.memory.live_columns import (
     live_columns,
 )
 from tilescope.analyser.memory.liveness import Curve
+from tilescope.analyser.memory.longest_lives import LongestLives
 from tilescope.analyser.memory.tile_memory import categories
-from tilescope.analyser.quantities import format_bytes
+from tilescope.analyser.quantities import format_bytes, format_lives
 from tilescope.reports import Report
 from tilescope.webapp.components.data_table import (
     Highlight,
@@ -31,9 +32,10 @@ from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.liveness_steps import ChosenSteps
 
-__all__ = ["always_live", "compared_live", "live_at", "tightest_steps"]
+__all__ = ["always_live", "compared_live", "live_at", "longest_lives_table", "tightest_steps"]
 
 _N_TIGHTEST = 200
+_N_LONGEST = 1_000
 _NOTHING = "Only always-live memory is live at this step, or no row matches the filter."
 
 
@@ -126,6 +128,41 @@ def tightest_steps(live: Curve, view: dict[str, str]) -> Any:
     )  # fmt: skip
     which = " of the baseline" if view["with"] else ""
     note = f"The {len(steps):,} steps{which} with most memory that is not always live."
+    return html.Div([html.Div(note, className="grid-note"), table])
+
+
+def longest_lives_table(found: LongestLives, view: dict[str, str]) -> Any:
+    """Return the variables that live longest; a click on a life shows it in the chart."""
+    rows = [row for row in found.rows if _matches(row.variable.name, view)]
+    listed = rows[:_N_LONGEST]
+    columns = [
+        _name(view),
+        column("steps", "Steps", "count"),
+        column("share", "% of steps", "share"),
+        column("cycles", "Cycles a run", "count"),
+        column("bytes", "Size", "bytes"),
+        column("lives", "Live steps", changes={"step": "{first}"}),
+        column("made_by", "Made by"),
+    ]
+    data: dict[str, list[Any]] = {
+        "name": [row.variable.name for row in listed],
+        "steps": [row.variable.n_steps for row in listed],
+        "share": [row.share for row in listed],
+        "cycles": [row.cycles for row in listed],
+        "bytes": [row.variable.bytes for row in listed],
+        "lives": [format_lives(row.variable.lives) for row in listed],
+        "first": [row.variable.start_step for row in listed],
+        "made_by": [row.variable.made_by for row in listed],
+    }
+    table = data_table(
+        columns, data, label="Longest lives", empty="No variable matches; clear the filter.",
+        file="longest-lives",
+    )  # fmt: skip
+    which = " of the baseline" if view["with"] else ""
+    note = (
+        f"{len(rows):,} variables{which} live at some of {found.n_steps:,} steps, but not always;"
+        f" the first {len(listed):,} by their number of steps."
+    )
     return html.Div([html.Div(note, className="grid-note"), table])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser.memory.liveness import curve, step_program
+from tilescope.analyser.memory.longest_lives import longest_lives
 from tilescope.analyser.memory.program_code import program_code
 from tilescope.analyser.program.programs import node
 from tilescope.webapp.answer import answer
@@ -20,6 +21,7 @@ from tilescope.webapp.pages.liveness_tables import (
     always_live,
     compared_live,
     live_at,
+    longest_lives_table,
     tightest_steps,
 )
 from tilescope.webapp.pages.program_panels import program_panel
@@ -49,6 +51,7 @@ _TABS = (
     ("flops", "FLOPs"),
     ("program", "Program of the step"),
     ("tightest", "Tightest steps"),
+    ("longest", "Longest lives"),
 )
 _PANELS: dict[str, Callable[..., Any]] = {
     "vertices": vertices_of_step,
@@ -83,6 +86,7 @@ def register_tabs(app: Dash, library: Library) -> None:
     show("always", _always)
     show("program", _program)
     show("tightest", _tightest)
+    show("longest", _longest)
     for tab in _PANELS:
         show(tab, _panels)
 
@@ -150,3 +154,9 @@ def _tightest(library: Library, view: dict[str, str]) -> Any:
     """Return the steps at which most memory is live."""
     with library.opened(view["report"]) as report:
         return tightest_steps(curve(report, tiles_of(library, view)[0]), view)
+
+
+def _longest(library: Library, view: dict[str, str]) -> Any:
+    """Return the variables that live longest, but not always."""
+    with library.opened(view["report"]) as report:
+        return longest_lives_table(longest_lives(report, tiles_of(library, view)[0]), view)

@@ -10,6 +10,7 @@ from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser import trace
 from tilescope.analyser.diff import TracePair
+from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.summary.places import busiest_tile, place_of
 from tilescope.analyser.summary.stage_figures import stage_figures
 from tilescope.analyser.time.execution import execution
@@ -20,6 +21,7 @@ from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.stage_panels import stages_panel
+from tilescope.webapp.pages.stretch_panels import statistics_table, stretches_panel
 from tilescope.webapp.pages.trace_panels import (
     Around,
     Counterpart,
@@ -49,6 +51,7 @@ VIEW = (
     Parameter("range"),
     Parameter("mark"),
     Parameter("closed"),
+    Parameter("opened"),
     Parameter("at"),
     Parameter("node"),
     Parameter("merge", "", "trace-merge", "checked"),
@@ -90,12 +93,18 @@ def layout() -> html.Div:
                 "trace-align", "Align by", [("step", "Step"), ("cycle", "Cycle"), ("time", "Time")]
             ),
             switch("trace-merge", "Merge phases"),
-            text_box("trace-ipus", "IPUs", "all, or 0, 2-5", width="110px"),
-            text_box("trace-tiles", "Tiles", "such as 0, 7-9", width="110px"),
-            text_box("trace-find", "Find steps", "words of the name", is_search=True),
+            text_box("trace-ipus", "IPUs", "all, or 2-5", width="84px"),
+            text_box("trace-tiles", "Tiles", "0, 7-9", width="72px"),
+            text_box(
+                "trace-find", "Find steps", "words of the name", width="150px", is_search=True
+            ),
             html.Div([*buttons[:2], match_note], className="trace-tools"),
             html.Div(className="toolbar-space"),
             html.Div(buttons[2:], className="trace-tools"),
+            marked(
+                html.Div(id="trace-legend", className="trace-legend", role="group"),
+                aria_label="Kinds of steps and their share of the visible range",
+            ),
         ],
         className="toolbar",
     )
@@ -105,6 +114,7 @@ def layout() -> html.Div:
             ("summary", "Summary of the range", _panel("trace-summary")),
             ("top", "Top contributors", _panel("trace-top")),
             ("details", "Details of the selection", _panel("trace-details")),
+            ("stretches", "Stretches", _panel("trace-stretches")),
             ("table", "Table", _panel("trace-table")),
             ("stages", "Stages", _panel("trace-stages")),
         ],
@@ -119,7 +129,15 @@ def layout() -> html.Div:
                 ],
                 className="card",
             ),
-            html.Div(panels, className="card"),
+            marked(
+                html.Div(
+                    id="trace-splitter", className="trace-splitter", role="separator", tabIndex=0
+                ),
+                aria_orientation="horizontal",
+                aria_label="Height of the trace: arrow keys move it",
+                aria_valuenow="0",
+            ),
+            html.Div(panels, className="card trace-below"),
         ],
         className="stack trace-page",
     )
@@ -158,8 +176,18 @@ def register(app: Dash, library: Library) -> None:
             return (no_update,)
         if view["with"]:
             return (_changes(library, view),)
-        (summary,) = _range_summaries(library, view, top=_TOP)
-        return (contributor_table(summary, reports_of(view)) if summary else _nothing(),)
+        return (_contributors(library, view),)
+
+    @answer(
+        app,
+        "trace-stretches-error",
+        [Output("trace-stretches", "children")],
+        Input(view_store("trace", "range"), "data"),
+    )
+    def show_stretches(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "stretches":
+            return (no_update,)
+        return (_stretches(library, view),)
 
     @answer(
         app,
@@ -197,6 +225,27 @@ def register(app: Dash, library: Library) -> None:
         if view["at"].startswith("step:"):
             return (_unless_found(library, view),)
         return (_details(library, view),)
+
+
+def _stretches(library: Library, view: dict[str, str]) -> Any:
+    """Return the stretches of the whole trace, so that the list stays while one is looked at.
+
+    Those of a trace that is too long for that are of the marked range, else of the visible one.
+    """
+    if not view["report"]:
+        return _nothing()
+    with library.opened(view["report"]) as report:
+        tracks = trace.extent(report).tracks
+        if not tracks:
+            return _nothing()
+        ipus = _ipus(view, tracks)
+        try:
+            found = trace.stretches(report, ipus=ipus)
+        except BadQuestion:
+            # Of two reports, a range is a place on the common axis.
+            start, end = (None, None) if view["with"] else _cycles(view["mark"] or view["range"])
+            found = trace.stretches(report, start, end, ipus)
+    return stretches_panel(found, is_pair=bool(view["with"]))
 
 
 def _stages(library: Library, view: dict[str, str]) -> html.Div:
@@ -255,6 +304,24 @@ def _range_summaries(
         if not extent.tracks:
             return [None]
         return [trace.range_summary(report, start, end, _ipus(view, extent.tracks), top=top)]
+
+
+def _contributors(library: Library, view: dict[str, str]) -> Any:
+    """Return the names of the range with statistics, of a long range without."""
+    if not view["report"]:
+        return _nothing()
+    start, end = _cycles(view["mark"] or view["range"])
+    with library.opened(view["report"]) as report:
+        tracks = trace.extent(report).tracks
+        if not tracks:
+            return _nothing()
+        ipus = _ipus(view, tracks)
+        try:
+            return statistics_table(trace.name_statistics(report, start, end, ipus))
+        except BadQuestion:
+            # Too many executions, unless the summary refuses the question, too.
+            summary = trace.range_summary(report, start, end, ipus, top=_TOP)
+    return contributor_table(summary, reports_of(view))
 
 
 def _changes(library: Library, view: dict[str, str]) -> html.Div:
@@ -318,11 +385,15 @@ def _slice_panel(
         report, slice_.start_cycle, slice_.end_cycle, [slice_.ipu_id], top=20
     )
     step = position = busiest = None
+    idle: list[trace.IdleTiles] = []
     if slice_.step_id is not None:
         step = trace.step_details(report, slice_.step_id)
+        idle = trace.idle_tiles(report, slice_.step_id)
         position = place_of(report, f"step:{slice_.step_id}")
         busiest = busiest_tile(report, slice_.step_id)
-    return slice_panel(slice_, inside, step, reports, Around(position, busiest), counterpart)
+    return slice_panel(
+        slice_, inside, step, reports, Around(position, busiest, tuple(idle)), counterpart
+    )
 
 
 def _table(library: Library, view: dict[str, str]) -> html.Div:

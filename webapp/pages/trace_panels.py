@@ -34,6 +34,8 @@ __all__ = [
 _KINDS = {kind.name: kind for kind in trace.KINDS}
 _IDLE = "idle"
 _SIDES = ("Baseline", "Candidate")
+#: Ranges of idle tiles that are listed.
+_IDLE_RANGES = 12
 #: Kinds that have a column even without cycles.
 _SHOWN = ("compute", "exchange", "sync")
 
@@ -216,10 +218,11 @@ def contributor_table(summary: trace.RangeSummary, reports: Reports) -> html.Div
 
 
 class Around(NamedTuple):
-    """Where a step stands on other pages, and its busiest tile; None where that is unknown."""
+    """Where a step stands on other pages, its busiest tile and its idle ones; None if unknown."""
 
     position: Place | None = None
     busiest: int | None = None
+    idle: tuple[trace.IdleTiles, ...] = ()
 
 
 def slice_panel(
@@ -231,7 +234,7 @@ def slice_panel(
     counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
-    position, busiest = around
+    position, busiest, idle = around
     kind = _KINDS[slice_.kind]
     parts: list[Any]
     below: list[Any]
@@ -265,6 +268,11 @@ def slice_panel(
                 (f"In the {_SIDES[1 - counterpart.side].lower()}", _other(step, counterpart))
             )
         facts += training_rows(step.training, reports)
+        facts += [
+            (f"Idle tiles of IPU {row.ipu_id}", _idle(row, reports))
+            for row in idle
+            if row.ipu_id == slice_.ipu_id and 0 < row.n_idle < row.n_tiles
+        ]
         if step.is_data_dependent:
             facts.append(("Note", "Data-dependent cycles"))
         parts, below = _step(step)
@@ -392,6 +400,17 @@ def _other(step: trace.StepDetails, counterpart: Counterpart) -> str:
     change = f"{other_cycles - this_cycles:+,}" if other_cycles != this_cycles else "the same"
     step_id = counterpart.step.step_id
     return f"step {step_id:,}{renamed}: {other_cycles:,} cycles an execution ({change})"
+
+
+def _idle(row: trace.IdleTiles, reports: Reports) -> html.Span:
+    """Return how many tiles idle, and which ones, with links to their memory."""
+    parts: list[Any] = [f"{row.n_idle:,} of {row.n_tiles:,}: "]
+    for position, (low, high) in enumerate(row.ranges[:_IDLE_RANGES]):
+        text = str(low) if high - low == 1 else f"{low}-{high - 1}"
+        first = page_link(text, "/memory", reports, tiles=text)
+        parts += [", ", first] if position else [first]
+    rest = len(row.ranges) - _IDLE_RANGES
+    return html.Span([*parts, f" and {rest:,} more ranges"] if rest > 0 else parts)
 
 
 def _elsewhere(

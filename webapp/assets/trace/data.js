@@ -26,7 +26,7 @@
       const data = this.best(group);
       if (!this.covers(data) || data.isStale) return false;
       const ratio = data.perPixel / this.cyclesPerPixel;
-      return ratio <= 1.02 && (ratio > 0.2 || data.perPixel <= 1);
+      return ratio <= (group.form === 'strip' ? 2.1 : 1.02) && (ratio > 0.2 || data.perPixel <= 1);
     },
 
     // Requests missing bars, one request at a time, then whatever is missing by then.
@@ -37,18 +37,21 @@
       const {source, state} = this;
       const view = state.view;
       const span = this.range.end - this.range.start;
-      const start = Math.max(this.extent.start, Math.floor(this.range.start - span));
-      const end = Math.min(this.extent.end, Math.ceil(this.range.end + span));
-      const pixels = Math.max(1, Math.min(20000, Math.ceil((end - start) / this.cyclesPerPixel)));
       const id = this.asked += 1;
       this.inFlight = true;
-      const ask = async (side) => {
-        const groups = missing.filter((group) => group.side === side);
+      // Many strips are asked for at half the resolution, and with less around what is seen.
+      const ask = async (side, isStrip) => {
+        const groups = missing.filter((group) => group.side === side && (group.form === 'strip') === isStrip);
+        const around = isStrip ? span / 4 : span;
+        const start = Math.max(this.extent.start, Math.floor(this.range.start - around));
+        const end = Math.min(this.extent.end, Math.ceil(this.range.end + around));
+        const perPixel = this.cyclesPerPixel * (isStrip ? 2 : 1);
+        const pixels = Math.max(1, Math.min(20000, Math.ceil((end - start) / perPixel)));
         const collapsed = [...new Set(groups.filter((g) => g.isClosed).map((g) => g.ipu))];
         const ipus = [...new Set(groups.map((group) => group.ipu))];
         const answer = await this.sources[side].window({
           start, end, width: pixels, view, ipus: ipus.join(','), collapsed: collapsed.join(','),
-          tiles: state.tiles.join(','),
+          tiles: isStrip ? '' : state.tiles.join(','),
         });
         if (source !== this.source || id !== this.asked || view !== state.view) return;
         if (this.failed) { this.failed = ''; this.say(''); }
@@ -57,7 +60,8 @@
         this.draw();
       };
       try {
-        await Promise.all([...new Set(missing.map((group) => group.side))].map(ask));
+        const parts = new Set(missing.map((group) => (group.side ? 2 : 0) + (group.form === 'strip' ? 1 : 0)));
+        await Promise.all([...parts].map((part) => ask(part >> 1, part % 2 === 1)));
       } catch (error) {
         if (source !== this.source) return;
         this.failed = error.message;
@@ -76,26 +80,22 @@
       const {start, end, pixels} = answer;
       const isWhole = start <= this.extent.start && end >= this.extent.end && pixels < 4 * this.width;
       for (const group of answer.groups.values()) {
+        this.notePresent(group.lanes);
         const how = collapsed.includes(group.ipu) ? 'flat' : view;
         const perPixel = (end - start) / pixels;
         const key = space.groupKey(group.ipu, group.track, side);
         const tiles = group.lanes.filter((lane) => space.tileOf(lane.level) >= 0);
-        const row = (name, lanes) => {
-          let top = 0;
-          for (const lane of lanes) {
-            lane.top = top;
-            lane.height = space.laneHeight(lane, perPixel);
-            top += lane.height;
-          }
+        const row = (name, lanes, columns) => {
           const data = {
             ...group, key: name, lanes, tiles: tiles.map((lane) => space.tileOf(lane.level)),
-            start, end, perPixel, how, height: top,
+            levels: lanes.filter(({level}) => level >= 0).length, columns, start, end, perPixel, how,
           };
           this.data.set(name, data);
           if (isWhole) this.whole.set(name, data);
         };
-        row(key, group.lanes.filter((lane) => space.tileOf(lane.level) < 0));
-        for (const lane of tiles) row(space.tileKey(key, space.tileOf(lane.level)), [lane]);
+        const ofNames = group.lanes.filter((lane) => space.tileOf(lane.level) < 0);
+        row(key, ofNames, space.shareColumns(ofNames, pixels, perPixel));
+        for (const lane of tiles) row(space.tileKey(key, space.tileOf(lane.level)), [lane], null);
       }
     },
 
@@ -108,6 +108,7 @@
           start: extent.start, end: extent.end, width, view: 'flat', ipus: ipus.join(','),
         })));
         if (source !== this.source) return;
+        for (const answer of answers) for (const {lanes} of answer.groups.values()) this.notePresent(lanes);
         const groups = tracks.map(({ipu_id: ipu, track, side}) => {
           const group = answers[side].groups.get(ipu + '.' + track);
           return /** @type {[string, TraceLanes]} */ ([space.groupKey(ipu, track, side), group]);

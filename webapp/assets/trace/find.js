@@ -5,6 +5,8 @@
 
   (space.parts = space.parts || []).push({
     async click(at) {
+      const group = at.x < 0 ? null : this.groupAt(at.y);
+      if (group && group.form === 'strip' && at.y >= space.RULER) { this.toggleGroup(group); return; }
       const found = at.x < 0 ? null : this.laneAt(at.y);
       if (!found) { this.clear(); return; }
       const reach = 2 * this.cyclesPerPixel;
@@ -23,17 +25,20 @@
     },
 
     async loadSelected() {
-      const {at, view, closed} = this.state;
+      const {at, view} = this.state;
       const {source} = this;
       const found = /^(\d+)\.(\d+)\.(-?\d+)\.(-?\d+)(\.1)?$/.exec(at);
       if (!found || !source || !this.extent) { this.selected = null; this.draw(); return; }
       const [ipu, track, level, cycle] = found.slice(1, 5).map(Number);
       const side = found[5] && this.sources.length > 1 ? 1 : 0;
-      const how = closed.has(ipu) ? 'flat' : view;
+      // A slice is on a level, which a strip does not have.
+      if (this.hasStrips && this.isFolded(ipu)) this.toggleGroup({ipu});
+      const how = this.isFolded(ipu) ? 'flat' : view;
       try {
         const answer = await this.sources[side].json('slice', {ipu, track, level, cycle, view: how});
         if (source !== this.source || at !== this.state.at) return;
         this.selected = answer.slice && {...answer.slice, side};
+        if (this.selected && !this.isChosen) this.reveal({...this.selected, level});
         if (this.isChosen) this.selectOnAllPages();
       } catch (error) {
         this.selected = null;
@@ -129,7 +134,8 @@
     // Selects an execution of a step, on the level where the view draws it.
     select(one) {
       const {state} = this;
-      const level = state.closed.has(one.ipu_id) || state.view === 'flat' ? 0
+      const isLane = !this.hasStrips && state.closed.has(one.ipu_id);
+      const level = isLane || state.view === 'flat' ? 0
         : one.name.split('/').filter((part) => part).length - 1;
       const side = one.side ? [one.side] : [];
       state.at = [one.ipu_id, one.track, Math.max(0, level), one.start_cycle, ...side].join('.');
@@ -162,7 +168,6 @@
         const middle = (one.start_cycle + one.end_cycle) / 2;
         this.moveTo(middle - span / 2, middle + span / 2, true);
       }
-      this.reveal({...one, level: Number(state.at.split('.')[2])});
       this.writeNote();
       this.changed();
     },

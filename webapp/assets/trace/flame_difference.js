@@ -173,7 +173,8 @@
       const room = width - 10;
       const full = label + '  ' + change;
       const text = context.measureText(full).width <= room ? full : label;
-      context.fillText(space.fitted(context, text, room), place.x + 5, place.y + (ROW - 2) / 2 + 0.5);
+      const shown = space.labelText(text, '', space.ALONE, room, (part) => context.measureText(part).width);
+      context.fillText(shown, place.x + 5, place.y + (ROW - 2) / 2 + 0.5);
     }
 
     hatch(context, place, width) {

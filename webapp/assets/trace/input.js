@@ -3,6 +3,35 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const axis = window.tilescopeAxis;
+  const SCROLLED = 60; // pixels an arrow key scrolls
+
+  // The line between rows and details: dragged or moved by arrow keys, reset by a double click.
+  space.connectSplitter = (viewer) => {
+    const line = document.getElementById('trace-splitter');
+    if (!line) return;
+    const set = (room) => {
+      viewer.split = room && Math.max(120, Math.min(room, 2 * window.innerHeight));
+      viewer.arrange();
+      viewer.draw();
+      viewer.request();
+    };
+    let from = null;
+    line.addEventListener('pointerdown', (event) => {
+      line.setPointerCapture(event.pointerId);
+      from = {y: event.clientY, height: viewer.scroller.clientHeight};
+      event.preventDefault();
+    });
+    line.addEventListener('pointermove', (event) => { if (from) set(from.height + event.clientY - from.y); });
+    for (const name of ['pointerup', 'pointercancel']) line.addEventListener(name, () => { from = null; });
+    line.addEventListener('dblclick', () => set(0));
+    line.addEventListener('keydown', (event) => {
+      const by = {ArrowUp: -20, ArrowDown: 20}[event.key];
+      if (!by) return;
+      event.preventDefault();
+      event.stopPropagation();
+      set(viewer.scroller.clientHeight + by);
+    });
+  };
 
   space.connectInput = (viewer) => {
     const {scroller, canvas} = viewer;
@@ -12,6 +41,7 @@
     };
 
     axis.connectWheel(viewer, scroller, place);
+    scroller.addEventListener('pointermove', (event) => { viewer.isSnapOff = event.altKey; }, {capture: true});
     axis.connectDrag(viewer, scroller, place, {
       isInside: (event, at) => !/** @type {Element} */ (event.target).closest('button') && at.x >= 0
         && event.clientX <= scroller.getBoundingClientRect().left + scroller.clientWidth,
@@ -26,8 +56,8 @@
       ...axis.motionKeys(viewer),
       ArrowLeft: () => viewer.pan(-0.2, true),
       ArrowRight: () => viewer.pan(0.2, true),
-      ArrowUp: () => { scroller.scrollTop -= 3 * space.LANE; },
-      ArrowDown: () => { scroller.scrollTop += 3 * space.LANE; },
+      ArrowUp: () => { scroller.scrollTop -= SCROLLED; },
+      ArrowDown: () => { scroller.scrollTop += SCROLLED; },
       Home: () => viewer.showAll(),
       Escape: () => viewer.clear(),
       n: () => viewer.findNext('next'),

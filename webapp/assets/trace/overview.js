@@ -18,7 +18,7 @@
           this.lanes.forEach((lane, row) => {
             const scene = {
               start: extent.start, end: extent.end, colours, ratio, matches: null,
-              source: {label: () => ''}, kinds, hidden: viewer.hidden, unit: '',
+              source: {label: () => '', labels: [], parents: []}, kinds, hidden: viewer.hidden, unit: '',
             };
             const box = {x: 0, y: 2 + row * room, width, height: room + (room < 12 ? 1 : 0)};
             space.paintLane(context, this.data, lane, box, scene);

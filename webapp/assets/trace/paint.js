@@ -2,27 +2,11 @@
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
-  const LANES = [19, 30];
-  const STRIP = 7;
-  const GAP = 10;
   const RULER = 24;
-  const LABEL_FROM = 40;
-  const GROUP_LABEL_FROM = 26;
-  const FEWEST_LETTERS = 3; // fewer tell no name from another
   const LETTER_FROM = 13;
-  const SLICES_FROM = 0.05;
+  const ROOM_BESIDE = 6; // pixels beside a name in its bar
   const GROUP = 9; // the kind of a call's bar, see VARIABLES
-  const [LOWEST] = LANES;
-  Object.assign(space, {LANE: LOWEST, RUN_LANE: LOWEST + 1, GAP, RULER});
-
-  // Lanes of a tall window are taller. Returns whether that has changed.
-  space.fitLanes = (windowHeight) => {
-    const [low, high] = LANES;
-    const lane = Math.round(Math.max(low, Math.min(high, low + (windowHeight - 1000) / 40)));
-    const isChanged = lane !== space.LANE;
-    Object.assign(space, {LANE: lane, RUN_LANE: lane + 1});
-    return isChanged;
-  };
+  space.RULER = RULER;
 
   const VARIABLES = [
     'compute', 'exchange', 'global-exchange', 'sync', 'external-sync',
@@ -55,6 +39,18 @@
     return low;
   }
 
+  /** Numbers of slices and bars of a lane in the visible range. */
+  space.visibleBars = (data, lane, {start, end}) => {
+    const from = firstEndingAfter(lane, start - data.start);
+    let slices = 0;
+    let stop = from;
+    while (stop < lane.n && lane.start[stop] < end - data.start) {
+      slices += lane.count[stop];
+      stop += 1;
+    }
+    return {from, stop, slices};
+  };
+
   space.barAt = (lane, cycle, reach) => {
     const i = firstEndingAfter(lane, cycle);
     if (i < lane.n && lane.start[i] <= cycle) return i;
@@ -62,6 +58,19 @@
     if (i > 0 && cycle - lane.start[i - 1] - lane.duration[i - 1] < reach) return i - 1;
     if (i < lane.n && lane.start[i] - cycle < reach) return i;
     return -1;
+  };
+
+  /** The nearest edge of a single slice that is longer than `reach`; NaN where none is within it. */
+  space.edgeNear = (lane, cycle, reach) => {
+    let best = NaN;
+    for (let i = firstEndingAfter(lane, cycle - reach); i < lane.n && lane.start[i] <= cycle + reach; i += 1) {
+      if (lane.mix[i] >= 0 || lane.duration[i] <= reach) continue;
+      for (const edge of [lane.start[i], lane.start[i] + lane.duration[i]]) {
+        const distance = Math.abs(edge - cycle);
+        if (distance <= reach && !(distance >= Math.abs(best - cycle))) best = edge;
+      }
+    }
+    return best;
   };
 
   const widths = new Map();
@@ -75,35 +84,10 @@
     return width;
   }
 
-  // The end of a text that fits, for neighbours begin alike.
-  function fitted(context, text, room) {
-    if (textWidth(context, text) <= room) return text;
-    let keep = Math.min(text.length - 1, Math.ceil(text.length * room / textWidth(context, text)));
-    while (keep > 1 && textWidth(context, '…' + text.slice(-keep)) > room) keep -= 1;
-    return '…' + text.slice(-keep);
-  }
-
-  space.fitted = fitted;
-
-  // The height of a lane: a strip where its groups are too short for a name and slices are few,
-  // nothing where only groups of several calls are left, which have no name.
-  space.laneHeight = (lane, perPixel) => {
-    if (lane.level < 0) return space.RUN_LANE;
-    if (space.tileOf(lane.level) >= 0) return space.LANE;
-    let all = 0;
-    let ofSlices = 0;
-    let isNamed = false;
-    for (let i = 0; i < lane.n; i += 1) {
-      const duration = lane.duration[i];
-      const mix = lane.mix[i];
-      all += duration;
-      if (mix >= 0) ofSlices += duration * (1 - lane.share[mix + GROUP] / 255);
-      else if (lane.kind[i] !== GROUP) ofSlices += duration;
-      else if (duration >= LABEL_FROM * perPixel) return space.LANE;
-      else isNamed = isNamed || lane.name[i] >= 0;
-    }
-    if (ofSlices >= SLICES_FROM * all) return space.LANE;
-    return ofSlices || isNamed ? STRIP : 0;
+  /** The texts of a source's names; widths are those of the font in a context. */
+  space.labelsOf = (source, context) => {
+    if (!source.texts) source.texts = new space.Labels(source, (text) => textWidth(context, text));
+    return source.texts;
   };
 
   // Draws a lane, whose starts count from `data.start`. Returns the numbers of visible slices and bars
@@ -113,15 +97,10 @@
     const scale = box.width / (end - start);
     const shift = data.start - start;
     const thin = 1 / scene.ratio;
-    const from = firstEndingAfter(lane, start - data.start);
-    let stop = from;
-    let slices = 0;
-    let bars = 0;
-    while (stop < lane.n && lane.start[stop] < end - data.start) {
-      slices += lane.count[stop];
-      bars += 1;
-      stop += 1;
-    }
+    // Edges lie on pixels of the screen: others take several times as long to draw.
+    const whole = (at) => Math.round(at * scene.ratio) / scene.ratio;
+    const {from, stop, slices} = space.visibleBars(data, lane, scene);
+    const bars = stop - from;
     const height = box.height - 2;
     for (let kind = 0; kind < colours.kinds.length; kind += 1) {
       if (!(lane.kinds & (1 << kind)) || scene.hidden & (1 << kind)) continue;
@@ -129,8 +108,8 @@
       for (let i = from; i < stop; i += 1) {
         const mix = lane.mix[i];
         if (mix < 0 ? lane.kind[i] !== kind : !lane.share[mix + kind]) continue;
-        const x0 = Math.max(-2, (lane.start[i] + shift) * scale);
-        const x1 = Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale);
+        const x0 = whole(Math.max(-2, (lane.start[i] + shift) * scale));
+        const x1 = whole(Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale));
         const width = x1 - x0;
         if (kind === GROUP) {
           context.fillStyle = colours.groups[lane.name[i] < 0 ? 0 : lane.name[i] % colours.groups.length];
@@ -146,15 +125,15 @@
           for (let k = 0; k < kind; k += 1) below += lane.share[mix + k] / 255;
           part = lane.share[mix + kind] / 255;
         }
-        const y = box.y + height * Math.max(0, 1 - below - part);
-        context.fillRect(
-          box.x + x0, y, width > 3 ? width - 1 : Math.max(width, thin), height * part,
-        );
+        const y = whole(box.y + height * Math.max(0, 1 - below - part));
+        const bottom = whole(box.y + height * Math.min(1, 1 - below));
+        if (bottom > y) context.fillRect(box.x + x0, y, width > 4 ? width - 1 : Math.max(width, thin), bottom - y);
       }
     }
     context.globalAlpha = 1;
     if (height < LETTER_FROM - 2) return [slices, bars];
     context.textBaseline = 'middle';
+    const labels = space.labelsOf(source, context);
     for (let i = from; i < stop; i += 1) {
       const x0 = Math.max(0, (lane.start[i] + shift) * scale);
       const width = Math.min(box.width, (lane.start[i] + lane.duration[i] + shift) * scale) - x0;
@@ -170,12 +149,14 @@
       context.fillStyle = colours.onKinds[kind];
       if (matches && id >= 0 && !matches[id]) context.fillStyle = colours.soft;
       const middle = box.y + height / 2 + 0.5;
-      if (width > (kind < GROUP ? LABEL_FROM : GROUP_LABEL_FROM) && id >= 0) {
-        const label = lane.level < 0 ? space.runText(source, source.label(id)) : source.label(id);
-        const text = fitted(context, label, width - 7);
-        if (text === label || text.length > FEWEST_LETTERS) context.fillText(text, box.x + x0 + 3, middle);
-      } else if (kind < GROUP && width < LABEL_FROM) {
-        context.fillText(kinds[kind].letter, box.x + x0 + width / 2 - 4, middle);
+      const room = width - ROOM_BESIDE;
+      const text = id < 0 || room <= 0 ? '' : lane.level < 0
+        ? space.labelText(space.runText(source, source.label(id)), '', space.ALONE, room, (part) => textWidth(context, part))
+        : labels.text(id, room);
+      if (text) context.fillText(text, box.x + x0 + 3, middle);
+      else if (kind < GROUP && lane.mix[i] < 0) {
+        const {letter} = kinds[kind];
+        context.fillText(letter, box.x + x0 + (width - textWidth(context, letter)) / 2, middle);
       }
     }
     return [slices, bars];

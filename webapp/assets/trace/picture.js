@@ -24,15 +24,17 @@
     context.font = colours.font;
     context.textBaseline = 'middle';
     context.fillStyle = colours.ink;
+    let last = -Infinity;
     for (const group of groups) {
       const y = viewer.screenTop(group) + 10;
-      if (y < (group.isPinned ? space.RULER : viewer.pinnedBottom) || y > height) continue;
+      if (y < (group.isPinned ? space.RULER : viewer.pinnedBottom) || y > height || y < last + 11) continue;
+      last = y;
       context.fillText(group.name, 6, y);
       if (sources.length > 1 && group.tile === undefined) context.fillText(space.SIDES[group.side], 6, y + 13);
     }
     let x = GUTTER;
     for (const kind of kinds) {
-      if (kind.name === 'run' || viewer.hidden & 1 << kind.number) continue;
+      if (!(viewer.present & 1 << kind.number) || viewer.hidden & 1 << kind.number) continue;
       context.fillStyle = colours.kinds[kind.number];
       context.fillRect(x, height + 9, 12, 12);
       context.fillStyle = colours.ink;

@@ -3,6 +3,8 @@
 (function () {
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
+  const NAMED_FROM = 13; // pixels of a strip with a name, and with a pin
+  const PINNED_FROM = 18;
   const ROOM = 60; // pixels that pinned rows leave to the others
   const SVG = 'http://www.w3.org/2000/svg';
   const PIN = 'M9.5 1 15 6.5l-1.6.9-.8-.3-2.3 2.3.2 3.1L9 14 5.9 10.9 1.6 15 1 14.4l4.1-4.3L2 7l1.5-1.5 3.1.2'
@@ -23,6 +25,12 @@
       pinned.push({...row, isPinned: true});
     }
     return [...pinned, ...rows.filter(({key}) => !pinned.some((one) => one.key === key))];
+  };
+
+  /** Where to scroll so that `top` to `bottom` lie between two edges: as now if they do, else to the middle. */
+  space.scrollTo = (top, bottom, scroll, first, last) => {
+    if (top - scroll >= first && bottom - scroll <= last) return scroll;
+    return Math.max(0, Math.round((top + bottom) / 2 - (first + last) / 2));
   };
 
   (space.parts = space.parts || []).push({
@@ -51,30 +59,37 @@
       if (found) this.togglePin(found.row.key);
     },
 
-    // The row and lane of a slice, if it is drawn.
+    // The group of a slice and its row there, if it has one.
     rowOf({ipu_id: ipu, track, level, side}) {
       for (const row of this.groups) {
-        if (row.ipu !== ipu || row.track !== track || row.side !== (side || 0)) continue;
-        const data = this.best(row);
-        const lane = data && data.lanes.find((one) => one.level === level);
+        if (row.ipu !== ipu || row.track !== track || row.side !== (side || 0) || row.form === 'strip') continue;
+        const lane = row.rows.find((one) => one.level === level);
         if (lane) return {row, lane};
       }
       return null;
     },
 
-    // Scrolls until a slice's lane stands below the pinned rows.
+    // Scrolls until a slice's row is in the middle third, unless all of it is to be seen; of a group that is
+    // not loaded, once it is.
     reveal(slice) {
-      const found = this.rowOf(slice);
-      if (!found || found.row.isPinned) return;
+      this.unseen = slice;
+      this.scrollToUnseen();
+    },
+
+    scrollToUnseen() {
+      const found = this.unseen && this.rowOf(this.unseen);
+      if (!found || !this.best(found.row)) return;
+      this.unseen = null;
+      if (found.row.isPinned) return;
       const {scroller} = this;
       const top = found.row.top + found.lane.top;
-      const bottom = top + Math.max(found.lane.height, space.LANE);
-      if (top - scroller.scrollTop < this.pinnedBottom) scroller.scrollTop = top - this.pinnedBottom;
-      else if (bottom - scroller.scrollTop > scroller.clientHeight) scroller.scrollTop = bottom - scroller.clientHeight;
+      scroller.scrollTop = space.scrollTo(
+        top, top + found.lane.height, scroller.scrollTop, this.pinnedBottom, scroller.clientHeight,
+      );
     },
 
     paintGutter() {
-      const wanted = this.groups.map((row) => [row.key, row.isClosed, row.top, row.isPinned].join()).join(';')
+      const wanted = this.groups.map((row) => [row.key, row.form, row.top, row.height, row.isPinned].join()).join(';')
         + this.height + this.state.pins.join();
       if (this.gutterKey === wanted) return;
       this.gutterKey = wanted;
@@ -85,16 +100,28 @@
       this.gutter.textContent = this.pinnedGutter.textContent = '';
       const bottom = this.pinnedBottom;
       this.pinnedGutter.style.height = (bottom > space.RULER ? bottom - space.RULER : 0) + 'px';
+      let strips = 0;
       for (const row of this.groups) {
         const gutter = row.isPinned ? this.pinnedGutter : this.gutter;
         const top = row.isPinned ? row.top - space.RULER : row.top;
+        if (row.form === 'strip' && row.tile === undefined) {
+          strips += 1;
+          // Low strips have a label every eighth.
+          if (row.height < NAMED_FROM && (strips - 1) % 8) continue;
+        }
         if (row.tile === undefined) this.paintGroupName(row, gutter, top);
         else {
           const name = space.make('span', 'trace-tile', gutter);
           name.style.top = top + 'px';
           name.textContent = row.name;
         }
-        this.paintPin(row, gutter, top);
+        if (row.share) {
+          const name = space.make('span', 'trace-row-name', gutter);
+          name.style.top = top + row.share.top + row.share.height / 2 - 9 + 'px';
+          name.textContent = 'Activity';
+          name.title = 'Share of the kinds in the cycles of every pixel';
+        }
+        if (row.height >= PINNED_FROM) this.paintPin(row, gutter, top);
       }
       if (place === undefined) return;
       const buttons = [...this.scroller.querySelectorAll('button')];
@@ -133,18 +160,23 @@
         space.make('span', 'trace-side trace-side-' + row.side, button).textContent = space.SIDES[row.side];
       }
       button.setAttribute('aria-expanded', String(!row.isClosed));
-      button.title = (row.isClosed ? 'Show all levels of ' : 'Show one lane of ') + row.name;
-      button.addEventListener('click', () => {
-        const {closed} = this.state;
-        if (!closed.delete(row.ipu)) closed.add(row.ipu);
-        for (const store of [this.data, this.whole]) {
-          for (const key of [...store.keys()]) if (key.startsWith(row.ipu + '.')) store.delete(key);
-        }
-        this.arrange();
-        this.draw();
-        this.request();
-        this.changed();
-      });
+      button.title = (row.isClosed ? 'Show all levels of ' : this.hasStrips ? 'Show one strip of ' : 'Show one lane of ')
+        + row.name;
+      button.style.height = Math.min(19, row.height < NAMED_FROM ? 19 : row.height) + 'px';
+      button.addEventListener('click', () => this.toggleGroup(row));
+    },
+
+    // Folds the rows of an IPU, or shows all of them.
+    toggleGroup({ipu}) {
+      const folded = this.hasStrips ? this.state.opened : this.state.closed;
+      if (!folded.delete(ipu)) folded.add(ipu);
+      for (const store of [this.data, this.whole]) {
+        for (const key of [...store.keys()]) if (key.startsWith(ipu + '.')) store.delete(key);
+      }
+      this.arrange();
+      this.draw();
+      this.request();
+      this.changed();
     },
   });
 })();

@@ -36,8 +36,8 @@
       let slices = 0;
       let bars = 0;
       const isMoved = (group) => {
-        const data = this.best(group);
-        return data && data.height !== group.height;
+        const data = group.tile === undefined && group.form === 'open' && this.best(group);
+        return data && data.levels !== group.levels;
       };
       if (this.groups.some(isMoved)) this.arrange();
       const shown = this.visibleGroups(false);
@@ -46,6 +46,21 @@
         if (!data) return;
         scene.source = this.sources[group.side];
         scene.matches = this.matches && this.matches[group.side];
+        const {share} = group;
+        const shares = group.form === 'strip' ? group.rows[0] : share;
+        if (shares && data.columns) {
+          const y = this.screenTop(group) + shares.top;
+          const tall = shares.height - (shares.height > 8 ? 2 : 1);
+          if (y + tall > space.RULER && y < height) space.paintShares(context, data, {x: 0, y, width, height: tall}, scene);
+          if (group.form === 'strip') {
+            for (const lane of data.lanes) {
+              if (lane.level !== 0) continue;
+              slices += space.visibleBars(data, lane, scene).slices;
+              bars += 1;
+            }
+            return;
+          }
+        }
         for (const lane of data.lanes) {
           const y = this.screenTop(group) + lane.top;
           if (!lane.height || y + lane.height <= space.RULER || y >= height) continue;
@@ -76,6 +91,7 @@
       }
       this.slices = slices;
       this.bars = bars;
+      this.updateLegend();
       this.writeNote();
     },
 
@@ -133,8 +149,34 @@
         .map(({kind, share}) => named(kind) + ' ' + share.toFixed(0) + ' %').join(', ');
     },
 
+    // The shares of kinds under the pointer, of a row that draws them; null elsewhere.
+    sharesAt(at) {
+      const group = at && this.extent && at.y >= space.RULER ? this.groupAt(at.y) : null;
+      if (!group) return null;
+      const row = group.form === 'strip' ? group.rows[0] : group.share;
+      const inside = at.y - this.screenTop(group);
+      const data = this.best(group);
+      if (!row || !data || !data.columns || inside < row.top || inside >= row.top + row.height) return null;
+      const half = Math.max(1, this.cyclesPerPixel / data.perPixel) / 2;
+      const place = (this.positionAt(at.x) - data.start) / data.perPixel;
+      const sums = space.columnSums(data.columns, place - half, place + half);
+      return {group, sums, cycles: 2 * half * data.perPixel};
+    },
+
+    // Says what the pixel under the pointer consists of.
+    hoverShares({group, sums, cycles}, at) {
+      const lines = this.kinds.filter((kind) => kind.number < sums.length && sums[kind.number] > 0)
+        .sort((a, b) => sums[b.number] - sums[a.number])
+        .map((kind) => kind.label + ' [' + kind.letter + '] ' + (100 * sums[kind.number] / cycles).toFixed(0) + ' %');
+      const title = group.name + ', cycle ' + space.count(this.positionAt(at.x));
+      const more = group.form === 'strip' ? ['click to show its levels'] : [];
+      this.showTooltip(title, '', [...(lines.length ? lines : ['no step']), ...more], at);
+    },
+
     hover(at) {
       this.last = at || this.last;
+      const shares = this.sharesAt(at);
+      if (shares) { this.hoverShares(shares, at); return; }
       const found = at && this.extent ? this.laneAt(at.y) : null;
       const cycle = found ? this.positionAt(at.x) : 0;
       const i = found ? space.barAt(found.lane, cycle - found.data.start, 1.5 * this.cyclesPerPixel) : -1;
@@ -155,10 +197,13 @@
         'from ' + space.count(data.start + lane.start[i]),
         ...(this.sources.length > 1 ? ['on the common axis; click for its own cycles'] : []),
       ];
+      this.showTooltip(title, this.colours.kinds[kind.number], lines, at);
+    },
+
+    showTooltip(title, colour, lines, at) {
       this.tooltip.textContent = '';
       const head = space.make('div', 'trace-tooltip-title', this.tooltip);
-      const swatch = space.make('span', 'trace-swatch', head);
-      swatch.style.background = this.colours.kinds[kind.number];
+      if (colour) space.make('span', 'trace-swatch', head).style.background = colour;
       head.append(title);
       for (const line of lines) space.make('div', '', this.tooltip).textContent = line;
       this.tooltip.style.display = 'block';

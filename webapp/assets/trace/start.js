@@ -9,7 +9,7 @@
     return root && space.viewerIn(root);
   }
 
-  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'closed', 'at', 'node', 'merge', 'hide', 'tiles', 'pins'];
+  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'closed', 'opened', 'at', 'node', 'merge', 'hide', 'tiles', 'pins'];
 
   // The state in the address now; a callback's may be older.
   /** @returns {Record<string, string>} */
@@ -32,7 +32,7 @@
     // Also fetch a first answer for about the right width, so that painting needs no other request.
     space.early.extent.then(async ({start_cycle: low, end_cycle: high, tracks}) => {
       const range = /^(\d+):(\d+)$/.exec(view.range);
-      if (!tracks.length || view.ipus || view.closed) return;
+      if (!tracks.length || tracks.length > space.MOST_GROUPS || view.ipus || view.closed) return;
       const start = range ? Math.max(low, Number(range[1])) : low;
       const end = range ? Math.min(high, Number(range[2])) : high;
       const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');

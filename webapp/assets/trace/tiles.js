@@ -19,6 +19,8 @@
   // The tile of a lane, -1 for a lane of names.
   space.tileOf = (level) => level >= FIRST ? level - FIRST : -1;
 
+  space.tileLevel = (tile) => FIRST + tile;
+
   // The key of a tile's row, by that of its group.
   space.tileKey = (group, tile) => group + '.t' + tile;
 })();

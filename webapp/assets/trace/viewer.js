@@ -28,25 +28,19 @@
       this.message = space.make('div', 'trace-message', root);
       this.note = space.make('div', 'trace-note', root);
       this.note.setAttribute('role', 'status');
-      this.legend = space.make('div', 'trace-legend', root);
+      this.legend = document.getElementById('trace-legend') || space.make('div', 'trace-legend', root);
       this.overview = new space.Overview(this.overviewBox, this);
       this.kinds = [];
       this.hidden = 0;
       this.range = {start: 0, end: 1};
-      this.state = {view: 'flame', ipus: null, closed: new Set(), find: '', at: '', mark: null, tiles: [], pins: []};
+      this.state = {view: 'flame', ipus: null, closed: new Set(), opened: new Set(), find: '', at: '', mark: null, tiles: [], pins: []};
       this.frames = [];
       this.address = {};
       this.reset(null, '', '');
       space.connectInput(this);
       new ResizeObserver(() => { this.arrange(); this.draw(); this.request(); }).observe(this.scroller);
-      space.fitLanes(window.innerHeight);
-      window.addEventListener('resize', () => {
-        if (!space.fitLanes(window.innerHeight)) return;
-        this.data.clear();
-        this.whole.clear();
-        this.arrange();
-        this.request();
-      });
+      space.connectSplitter(this);
+      window.addEventListener('resize', () => { this.arrange(); this.draw(); this.request(); });
       new MutationObserver(() => { this.colours = null; this.draw(); }).observe(
         document.documentElement, {attributes: true, attributeFilter: ['data-mantine-color-scheme']},
       );
@@ -66,6 +60,9 @@
       this.match = null;
       this.total = undefined;
       this.selected = null;
+      this.levels = new Map();
+      this.unseen = null;
+      this.present = 0;
       this.wantedStep = undefined;
       this.missing = '';
       this.asked = 0;
@@ -124,6 +121,7 @@
       }
       if (changed('ipus')) state.ipus = (view.ipus || '').trim() ? new Set(list(view.ipus)) : null;
       if (changed('closed')) state.closed = new Set(list(view.closed));
+      if (changed('opened')) state.opened = new Set(list(view.opened));
       if (changed('pins')) state.pins = space.pinsOf(view.pins);
       if (changed('find')) {
         state.find = view.find || '';
@@ -218,7 +216,8 @@
         // While the page starts, its address component would undo the change: retry later.
         if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
-        const {mark, closed, at, pins} = this.state;
+        const {mark, closed, opened, at, pins} = this.state;
+        const numbers = (set) => [...set].sort((a, b) => a - b).join(',');
         const {tab: wanted, chosen} = this;
         this.tab = '';
         this.chosen = undefined;
@@ -227,7 +226,8 @@
           ...(chosen === undefined ? {} : {select: chosen}),
           range: this.rangeText(),
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
-          closed: [...closed].sort((a, b) => a - b).join(','),
+          closed: numbers(closed),
+          opened: numbers(opened),
           at,
           pins: pins.join(','),
         };

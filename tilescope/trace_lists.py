@@ -1,0 +1,155 @@
+"""Lists of ``tilescope trace``: stretches by cause, and idle tiles of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from tilescope.console import Column, print_json, print_line, print_table, report_json
+
+if TYPE_CHECKING:
+    from tilescope.reports import Report
+
+__all__ = ["Cause", "StretchList", "show_idle", "show_stretches"]
+
+
+class Cause(StrEnum):
+    """What binds a stretch; the analyser's names."""
+
+    EXCHANGE = "exchange"
+    SYNC = "sync"
+    WAITING = "waiting"
+    IMBALANCE = "imbalance"
+    HOST = "host"
+
+
+class StretchList(NamedTuple):
+    """Which stretches are printed and how: of one cause or all, as JSON, the number of rows."""
+
+    cause: Cause | None
+    as_json: bool
+    top: int
+
+
+def show_stretches(
+    report: Report,
+    cycles: tuple[int | None, int | None],
+    ipus: Sequence[int] | None,
+    shown: StretchList,
+) -> None:
+    """Print what the cycles of a range go to, and the stretches that one cause takes most of.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range, an unknown IPU, or a range with too many executions.
+    """
+    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.summary.overview import why_no_run
+    from tilescope.analyser.trace import extent, format_ranges, number_ranges, stretches
+
+    if not extent(report).runs and not shown.as_json:
+        print_line(why_no_run(report))
+        return
+    found = stretches(report, *cycles, ipus)
+    rows = found.rows if shown.cause is None else found.of(shown.cause)
+    if shown.as_json:
+        facts = asdict(found) | {"rows": [asdict(row) for row in rows]}
+        print_json(report_json(report) | facts)
+        return
+    print_line(f"Stretches of {report.path}, cycles {found.start_cycle:,} to {found.end_cycle:,}")
+    print_line()
+    print_table(
+        [Column("Cycles go to"), *_numbers("Cycles", "% of range", "Stretches")],
+        [
+            (
+                share.cause,
+                f"{share.cycles:,}",
+                format_percent(100 * share.share),
+                "" if share.cause == "work" else f"{sum(r.count for r in found.of(share.cause)):,}",
+            )
+            for share in found.shares
+        ],
+    )
+    if not rows:
+        return
+    print_line()
+    print_table(
+        [
+            Column("Stretch"),
+            Column("Bound by"),
+            *_numbers("% of range", "Count", "From", "Cycles", "Of the cause", "Steps"),
+            Column("IPUs"),
+        ],
+        [
+            (
+                row.name,
+                row.cause,
+                format_percent(100 * row.share),
+                f"{row.count:,}",
+                f"{row.start_cycle:,}",
+                f"{row.cycles:,}",
+                f"{row.cause_cycles:,}",
+                f"{row.n_executions:,}",
+                format_ranges(number_ranges(row.ipus)),
+            )
+            for row in rows[: shown.top]
+        ],
+    )
+    if len(rows) > shown.top:
+        print_line(f"… {len(rows) - shown.top:,} more; --top N shows more, --json all")
+    place = f"{rows[0].start_cycle}:{rows[0].end_cycle}"
+    print_line(f"Next: tilescope trace {report.path.parent} --range {place}")
+
+
+def show_idle(
+    report: Report, step: str, ipus: Sequence[int] | None, *, as_json: bool, top: int
+) -> None:
+    """Print the idle tiles of a step, by its number or words of its name.
+
+    Raises
+    ------
+    BadQuestion
+        When no step matches.
+    """
+    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.trace import KINDS, format_ranges, idle_tiles_of
+
+    rows = [row for row in idle_tiles_of(report, step) if ipus is None or row.ipu_id in ipus]
+    if as_json:
+        print_json(report_json(report) | {"steps": [asdict(row) for row in rows]})
+        return
+    labels = {kind.name: kind.label for kind in KINDS}
+    print_line(f"Idle tiles in {report.path}; tiles are numbered over all IPUs")
+    print_line()
+    print_table(
+        [
+            Column("Step"),
+            Column("Number", is_number=True),
+            Column("Kind"),
+            *_numbers("IPU", "Cycles", "Idle tiles", "% of tiles"),
+            Column("Tiles"),
+        ],
+        [
+            (
+                row.name,
+                f"{row.step_id:,}",
+                labels[row.kind],
+                str(row.ipu_id),
+                f"{row.cycles:,}",
+                f"{row.n_idle:,}",
+                format_percent(100 * row.n_idle / row.n_tiles),
+                format_ranges(row.ranges),
+            )
+            for row in rows[:top]
+        ],
+    )
+    if len(rows) > top:
+        print_line(f"… {len(rows) - top:,} more; --top N shows more, --json all")
+
+
+def _numbers(*titles: str) -> list[Column]:
+    """Return columns of numbers."""
+    return [Column(title, is_number=True) for title in titles]
