@@ -25,6 +25,9 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="names of files; all by default")
     parser.add_argument("--seconds", type=int, default=900, help="time that a file may take")
     parser.add_argument("--reduced", action="store_true", help="the first of many parameters only")
+    parser.add_argument("--most", type=int, default=0, help="tests of a file, evenly spaced")
+    parser.add_argument("--test-seconds", type=int, default=60, help="time that a test may take")
+    parser.add_argument("--outcomes", type=Path, help="file that keeps the outcomes, as JSON lines")
     parser.add_argument("--errors", action="store_true", help="list what failed, with its error")
     given = parser.parse_args()
     folder = given.poptorch.resolve() / "tests"
@@ -33,8 +36,8 @@ def main() -> int:
         return 2
     names = given.files or [file.name for file in sorted(folder.glob("*_test.py"))]
     with tempfile.TemporaryDirectory() as scratch:
-        lines = Path(scratch) / "outcomes.jsonl"
-        lines.touch()
+        lines = (given.outcomes or Path(scratch) / "outcomes.jsonl").absolute()
+        lines.write_text("")
         for name in names:
             if name not in _LEFT_OUT or name in given.files:
                 _run(folder, name, lines, given)
@@ -51,8 +54,11 @@ def _run(folder: Path, name: str, lines: Path, given: argparse.Namespace) -> Non
         "POPTORCH_SMALL_IPU_MODEL": "1",
         "PYTHONPATH": os.pathsep.join(path),
         "TILESCOPE_POPART_OUTCOMES": str(lines),
+        "TILESCOPE_POPTORCH_MOST": str(given.most),
+        "TILESCOPE_POPTORCH_SECONDS": str(given.test_seconds),
     }
-    plugins = ["-p", "tests.popart_suite.outcomes", "-p", "no:cacheprovider", "-W", "ignore"]
+    plugins = ["-p", "tests.popart_suite.outcomes", "-p", "tests.poptorch_suite.selection"]
+    plugins += ["-p", "no:cacheprovider", "-W", "ignore"]
     command = [sys.executable, "-m", "pytest", "-q", *plugins, "--no-hw-tests", name]
     if given.reduced:
         command.append("--reduced-testing")
