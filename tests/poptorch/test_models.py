@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.poptorch.modules import Classifier, Stages, batch, steps_on_host
+from tests.poptorch.modules import Classifier, Labels, Stages, batch, steps_on_host
 
 import poptorch
 
@@ -32,6 +32,13 @@ def test_inference_agrees_with_pytorch() -> None:
     x, _ = batch(6)
     device = poptorch.inferenceModel(model, quiet(iterations=3))
     torch.testing.assert_close(device(x), model(x))
+
+
+def test_integers_are_returned_in_32_bits() -> None:
+    device = poptorch.inferenceModel(Labels(), quiet())
+    label, count = device(torch.tensor([[0.0, 2.0]]))
+    assert (label.dtype, count.dtype) == (torch.int32, torch.int32)
+    assert (label.tolist(), count.tolist()) == ([1], [[1, 3]])
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,10 @@ class PoplarExecutor(ReportedExecutor):
     def _returned(self, program: DeviceProgram, values: Mapping[str, Array]) -> Any:
         mode, period = self._options.output_mode, self._options.output_return_period
         arrays = {name: joined(array, mode, period) for name, array in values.items()}
+        arrays = {
+            name: array.astype(np.int32) if array.dtype == np.int64 else array
+            for name, array in arrays.items()
+        }
         returned = program.graph.interface.give(_renamed(program, arrays))
         for tensor in flatten(returned):
             tensor.backward = _refuse_backward

@@ -16,6 +16,7 @@ from poptorch.enums import OutputMode
 from poptorch.errors import createPoptorchError, engine_errors
 from poptorch.executor.arguments import Arguments
 from poptorch.executor.batches import BatchPlan
+from poptorch.executor.buffers import check_buffers, watched_buffers
 from poptorch.options import Options
 from poptorch.running import running_on_ipu
 from poptorch.strategies import OUTSIDE, PipelinedExecution, ShardedExecution
@@ -112,10 +113,11 @@ def exported(
 
         def ended(_: torch.nn.Module, __: object, output: object) -> None:
             places.close()
+            check_names()
             register_containers(output)
 
-        hook = module.register_forward_hook(ended, always_call=True)
-        stack.callback(hook.remove)
+        stack.callback(module.register_forward_hook(ended, always_call=True).remove)
+        check_names = stack.enter_context(watched_buffers(module))
         register_containers((arguments.args, arguments.kwargs))
         interface = load_torch(
             module,
@@ -125,6 +127,7 @@ def exported(
             frozen=[glob.escape(name) for name in frozen],
             holds_weights=True,
         )
+    check_buffers(module, interface, options)
     model = _with_anchors(interface.model, options)
     model, n_ipus = _placed(model, strategy)
     loss = _loss_of(interface) if is_training else ""
