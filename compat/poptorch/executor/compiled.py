@@ -67,6 +67,7 @@ class CompiledExecutor(AttachedExecutor):
                     self._trained_paths(),
                     is_training=self._training,
                 )
+            self._note_optimizer()
             optimizer = self._optimizer_of(graph.interface.parameters)
             if file is not None:
                 self._scratch = tempfile.TemporaryDirectory(prefix="poptorch-")

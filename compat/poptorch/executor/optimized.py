@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from poptorch import optim
-from poptorch.executor.engine_optimizer import check_optimizer, engine_optimizer
+from poptorch._logging import logger
+from poptorch.executor.engine_optimizer import check_optimizer, engine_optimizer, kind_of
 from poptorch.executor.optimizer_states import held_of, parameters_of, states_of
 from poptorch.executor.weights import WeightsExecutor
 
@@ -38,16 +39,26 @@ class OptimizedExecutor(WeightsExecutor):
         if self.isCompiled():
             before = self._engine_optimizer
             names = self._compiled().graph.interface.parameters
+            self._note_optimizer()
             after = self._optimizer_of(names)
             if after != before:
                 self._compiled().set_optimizer(after)
             self._write_optimizer_state()
 
+    def _note_optimizer(self) -> None:
+        """Write into the log what trains the module."""
+        if self._optimizer is not None:
+            self._optimizer_log.note(self._optimizer, kind_of(self._optimizer, warns=False).name)
+
     def _read_optimizer_state(self) -> None:
         """Bring the optimizer's states to the host if those of the device are newer."""
         optimizer = self._optimizer
-        if not isinstance(optimizer, optim.Optimizer) or not optimizer.host_state_is_dirty:
+        if not isinstance(optimizer, optim.Optimizer) or not self.isCompiled():
             return
+        if not optimizer.host_state_is_dirty:
+            logger.debug("Using cached optimiser state dict")
+            return
+        logger.debug("Writing optimiser state tensors from IPU to host.")
         program = self._compiled()
         held = program.held()
         optimizer._state_dict = {
@@ -68,6 +79,8 @@ class OptimizedExecutor(WeightsExecutor):
         if not isinstance(optimizer, optim.Optimizer) or not optimizer.ipu_state_is_dirty:
             return
         if optimizer.has_state() and self.isCompiled():
+            self.copyWeightsToHostIfNeeded()
+            logger.debug("Writing optimiser state tensors from host to IPU memory")
             stated = {**optimizer._state_dict["ipu_state"], **optimizer._state_dict["ipu_param"]}
             self._compiled().hold(held_of(stated, self._initial_scale))
         optimizer.ipu_state_is_dirty = False

@@ -12,6 +12,7 @@ from poptorch.enums import OutputMode
 from poptorch.errors import createPoptorchError
 from poptorch.executor.arguments import ArgumentBinder, Arguments
 from poptorch.executor.attribute_checks import AttributeChecks
+from poptorch.executor.optimizer_log import OptimizerLog
 from poptorch.executor.program import DeviceProgram
 from poptorch.executor.replicated_weight import ReplicatedWeight
 from poptorch.executor.timing import CallTimes
@@ -76,6 +77,7 @@ class StatedExecutor:
         self._optimizer: Any = None
         self._checks = AttributeChecks(is_relaxed=self._options._relax_optimizer_checks)
         self._engine_optimizer: Any = None
+        self._optimizer_log = OptimizerLog()
         self._is_attached = self._is_dirty = False
         self._seed: list[int] | None = None
         self._times = CallTimes()
