@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch.distributions import Distribution
 
 from poptorch._logging import logger
 from poptorch.enums import OutputMode
@@ -23,7 +24,7 @@ from poptorch.strategies import OUTSIDE, PipelinedExecution, ShardedExecution
 from poptorch.strategies.phased import PhasedExecution
 from poptorch.trees import register_containers
 from tilescope.engine.frontend.torch import TorchProgram, load_torch, markers
-from tilescope.engine.ir import Model, Operation, Placement
+from tilescope.engine.ir import Model, Operation, Placement, Value
 from tilescope.engine.transform.stages import pipelined
 
 __all__ = ["GRADIENT", "SCALE", "UPDATED", "Exported", "exported"]
@@ -105,10 +106,16 @@ def exported(
             f"{type(strategy).__name__} is not supported: phases need memory off the chip; use"
             " PipelinedExecution or ShardedExecution"
         )
+    for tensor in arguments.tensors():
+        if not tensor.numel():
+            raise createPoptorchError(
+                f"Zero-sized tensors are unsupported (Got shape {[*tensor.shape]})"
+            )
     frozen = {name for name, p in module.named_parameters() if p.requires_grad} - set(trained)
     with ExitStack() as stack:
         stack.enter_context(engine_errors())
         stack.enter_context(running_on_ipu())
+        stack.enter_context(_without_checks_of_distributions())
         places = stack.enter_context(strategy.exporting(markers.placed))
 
         def ended(_: torch.nn.Module, __: object, output: object) -> None:
@@ -143,6 +150,17 @@ def exported(
         _check_depth(model, plan, is_training=is_training)
     names = tuple(_values_by_name(interface.model))
     return Exported(interface, model, loss, n_ipus, is_one_run, names)
+
+
+@contextmanager
+def _without_checks_of_distributions() -> Iterator[None]:
+    """Let distributions take their numbers as they are: what they check are data of a run."""
+    before = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(before)
 
 
 def _values_by_name(model: Model) -> dict[str, Any]:
@@ -233,6 +251,31 @@ def _check_depth(model: Model, plan: BatchPlan, *, is_training: bool) -> None:
     )
 
 
+def _check_independent(interface: TorchProgram) -> None:
+    """Refuse several losses of PyTorch of which none is computed from the others.
+
+    Raises
+    ------
+    Error
+        Names them.
+    """
+    reached: dict[Value, set[str]] = {}
+    losses: dict[str, set[str]] = {}  # what a loss is computed from, by its name
+    for operation in interface.model.operations:
+        before = set().union(*(reached.get(v, set()) for v in operation.inputs if v is not None))
+        if operation.source.endswith("loss") or operation.source in _LOSSES:
+            losses.setdefault(operation.name, set()).update(before - {operation.name})
+            before |= {operation.name}
+        reached |= dict.fromkeys(operation.results, before)
+    followed = set().union(*losses.values()) if losses else set()
+    independent = [name for name in losses if name not in followed]
+    if len(independent) > 1:
+        raise createPoptorchError(
+            "Multiple independent losses found in graph. Graph must have one final loss. Wrap final"
+            f" graph loss in poptorch.identity_loss. (Losses: {', '.join(independent)})"
+        )
+
+
 def _loss_of(interface: TorchProgram) -> str:
     """Return the name of the output that is the loss.
 
@@ -257,6 +300,7 @@ def _loss_of(interface: TorchProgram) -> str:
         if operation.source.endswith("loss") or operation.source in _LOSSES
         for value in operation.results
     }
+    _check_independent(interface)
     outputs = dict(interface.model.outputs)
     losses = [name for name in scalars if outputs[name].name in computed]
     if losses:

@@ -33,6 +33,8 @@ class OptimizedExecutor(WeightsExecutor):
             if isinstance(optimizer, optim.Optimizer):
                 optimizer.ipu_state_is_dirty = True
         check_optimizer(optimizer, self._checks)
+        if not self.isCompiled():
+            self._options.Training._choose_strategy(optimizer)
         self._optimizer = optimizer
         if isinstance(optimizer, optim.Optimizer):
             optimizer._device_reader = _weakly(self._read_optimizer_state)
