@@ -90,6 +90,7 @@ class PoplarExecutor(ReportedExecutor):
         self._arguments.check(arguments)
         self._write_optimizer_state()
         values = program.run(self._inputs(program, arguments), "")
+        self._write_arguments(program, arguments, values)
         self._is_dirty = self._training
         if isinstance(self._optimizer, optim.Optimizer):
             self._optimizer.host_state_is_dirty = True
@@ -107,6 +108,21 @@ class PoplarExecutor(ReportedExecutor):
             name: on_device(tensor.detach()).numpy()
             for name, tensor in zip(names, tensors, strict=True)
         }
+
+    def _write_arguments(
+        self, program: DeviceProgram, arguments: Arguments, values: Mapping[str, Array]
+    ) -> None:
+        """Write into the tensors of a call what the module writes into its arguments."""
+        written = program.graph.interface.written
+        if not written or program.compiled.model.data is not None:
+            return
+        assert self._arguments is not None
+        tensors = arguments.tensors_like(self._arguments)
+        names = [value.name for value in program.graph.model.inputs]
+        for name, tensor in zip(names, tensors, strict=True):
+            if name in written:
+                array = program.plan.whole(values[written[name]], tensor.shape)
+                tensor.detach().copy_(torch.from_numpy(np.array(array)))
 
     def _keep_anchors(self, values: Mapping[str, Array]) -> None:
         for short, (long, _, mode, period) in self._options.anchored_tensors.items():

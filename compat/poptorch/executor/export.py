@@ -133,6 +133,7 @@ def exported(
             is_training=is_training and bool(trained),
             frozen=[glob.escape(name) for name in frozen],
             holds_weights=True,
+            returns_written=True,
         )
     check_buffers(module, interface, options)
     model = _with_anchors(interface.model, options)
@@ -292,7 +293,9 @@ def _loss_of(interface: TorchProgram) -> str:
     scalars = [
         name
         for name, value in interface.model.outputs
-        if value.dtype.startswith("float") and int(np.prod(value.shape)) == 1
+        if value.dtype.startswith("float")
+        and int(np.prod(value.shape)) == 1
+        and name not in interface.written.values()
     ]
     computed = {
         value.name
