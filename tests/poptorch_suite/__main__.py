@@ -8,7 +8,10 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.popart_suite.__main__ import print_outcomes
 
@@ -16,6 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 #: Files of which nothing can pass: addresses of documentation, packages of a cluster, times.
 _LEFT_OUT = ("io_performance_test.py", "popdist_test.py", "test_doc_urls.py")
+
+#: Outcomes in the order of the table: those of tests that run, then the others.
+_COLUMNS = ("passed", "failed", "refused", "text", "package", "hardware", "skipped", "left out")
 
 
 def main() -> int:
@@ -40,29 +46,66 @@ def main() -> int:
         lines.write_text("")
         for name in names:
             if name not in _LEFT_OUT or name in given.files:
-                _run(folder, name, lines, given)
-        records = [json.loads(line) for line in lines.read_text().splitlines()]
-    return print_outcomes(records, has_errors=given.errors)
+                sys.stderr.write(f"{name}\n")
+                _run(folder, [name], lines, given, {"POPTORCH_SMALL_IPU_MODEL": "1"})
+        large = [r["test"] for r in _records(lines) if "Out of memory" in r.get("error", "")]
+        for name in dict.fromkeys(test.split("::")[0] for test in large):
+            sys.stderr.write(f"{name}, on all tiles\n")
+            tests = [t.removeprefix("tests/") for t in large if t.split("::")[0] == name]
+            machine = {"POPTORCH_IPU_MODEL": "1", "TILESCOPE_POPTORCH_MOST": "0"}
+            _run(folder, tests, lines, given, machine)
+        records = _records(lines)
+    for record in records:  # a file that cannot be read
+        if "::" not in record["test"] and record.get("outcome") == "failed":
+            record["outcome"] = "package"
+    last = {record["test"]: record for record in records if "outcome" in record}
+    times = [record for record in records if "outcome" not in record]
+    print_outcomes([*last.values(), *times], has_errors=given.errors, columns=_COLUMNS)
+    return _print_share(last)
 
 
-def _run(folder: Path, name: str, lines: Path, given: argparse.Namespace) -> None:
-    """Run the tests of a file on machines of a few tiles, in a process of their own."""
+def _records(lines: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def _print_share(records: Mapping[str, Mapping[str, Any]]) -> int:
+    """Print which share passes; return 1 if nothing ran."""
+    counts = Counter(record["outcome"] for record in records.values())
+    ran = sum(counts[outcome] for outcome in _COLUMNS[:4])
+    if not ran:
+        return 1
+    passed, without_text = counts["passed"], ran - counts["text"]
+    sys.stdout.write(
+        f"{passed:,} of {ran:,} that need no hardware and no other package pass:"
+        f" {passed / ran:.1%}; {passed / max(1, without_text):.1%} without those that read the text"
+        " of PopART's log or graph\n"
+    )
+    return 0
+
+
+def _run(
+    folder: Path,
+    tests: Sequence[str],
+    lines: Path,
+    given: argparse.Namespace,
+    machine: Mapping[str, str],
+) -> None:
+    """Run the tests of a file in a process of their own, on a machine of variables."""
     path = [str(ROOT), str(ROOT / "compat"), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
-        "POPTORCH_SMALL_IPU_MODEL": "1",
         "PYTHONPATH": os.pathsep.join(path),
         "TILESCOPE_POPART_OUTCOMES": str(lines),
         "TILESCOPE_POPTORCH_MOST": str(given.most),
         "TILESCOPE_POPTORCH_SECONDS": str(given.test_seconds),
+        **machine,
     }
     plugins = ["-p", "tests.popart_suite.outcomes", "-p", "tests.poptorch_suite.selection"]
     plugins += ["-p", "no:cacheprovider", "-W", "ignore"]
-    command = [sys.executable, "-m", "pytest", "-q", *plugins, "--no-hw-tests", name]
+    command = [sys.executable, "-m", "pytest", "-q", *plugins, "--no-hw-tests", *tests]
     if given.reduced:
         command.append("--reduced-testing")
-    sys.stderr.write(f"{name}\n")
     try:
         subprocess.run(
             command,
@@ -74,7 +117,7 @@ def _run(folder: Path, name: str, lines: Path, given: argparse.Namespace) -> Non
             timeout=given.seconds,
         )
     except subprocess.TimeoutExpired:
-        test = {"test": f"{name}::the rest", "outcome": "failed", "error": "took too long"}
+        test = {"test": f"{tests[0]}::the rest", "outcome": "failed", "error": "took too long"}
         with lines.open("a") as file:
             file.write(json.dumps(test) + "\n")
 
