@@ -20,6 +20,7 @@ from poptorch.executor.batches import BatchPlan
 from poptorch.executor.export import exported
 from poptorch.executor.hooks import run_hooks
 from poptorch.executor.program import DeviceProgram
+from poptorch.executor.replica_groups import grouped
 from poptorch.executor.wrapped_model import unwrap, unwrapped
 from poptorch.options.validation import check_options
 
@@ -46,11 +47,7 @@ class CompiledExecutor(AttachedExecutor):
         options, plan = self._options, BatchPlan.of(self._options)
         popart = options._Popart.options
         check_options(options.toDict(), popart)
-        if self._replica_groups and plan.n_replicas > 1:
-            name = next(iter(self._replica_groups))
-            raise createPoptorchError(
-                f"Weight {name} differs by group of replicas, which is not supported yet"
-            )
+        groups = grouped(self._replica_groups, self._user_model, plan.n_replicas)
         self._arguments = arguments
         narrowed = arguments.map(lambda tensor: _without_gradient(plan.narrowed(tensor)))
         narrowed = narrowed.map(on_device)
@@ -65,6 +62,7 @@ class CompiledExecutor(AttachedExecutor):
                     narrowed,
                     options,
                     self._trained_paths(),
+                    groups,
                     is_training=self._training,
                 )
             self._note_optimizer()

@@ -18,6 +18,7 @@ from poptorch.errors import createPoptorchError, engine_errors
 from poptorch.executor.arguments import Arguments
 from poptorch.executor.batches import BatchPlan
 from poptorch.executor.buffers import check_buffers, watched_buffers
+from poptorch.executor.replica_groups import GroupedWeights
 from poptorch.options import Options
 from poptorch.running import running_on_ipu
 from poptorch.strategies import OUTSIDE, PipelinedExecution, ShardedExecution
@@ -62,6 +63,10 @@ class Exported:
         IPUs of a replica.
     is_one_run
         Whether a run takes all iterations of a call: a pipeline without accumulation.
+    names
+        Of all its tensors.
+    groups
+        The weights that replicas do not all share, by their names in the graph.
     """
 
     interface: TorchProgram
@@ -70,6 +75,7 @@ class Exported:
     n_ipus: int
     is_one_run: bool
     names: tuple[str, ...]
+    groups: GroupedWeights
 
 
 def exported(
@@ -77,6 +83,7 @@ def exported(
     arguments: Arguments,
     options: Options,
     trained: Sequence[str],
+    groups: GroupedWeights,
     *,
     is_training: bool,
 ) -> Exported:
@@ -92,6 +99,8 @@ def exported(
         Of the model: blocks, anchors.
     trained
         Module paths of the parameters that the optimizer changes.
+    groups
+        The weights that replicas do not all share.
     is_training
         Whether it is trained.
 
@@ -115,6 +124,7 @@ def exported(
     with ExitStack() as stack:
         stack.enter_context(engine_errors())
         stack.enter_context(running_on_ipu())
+        stack.enter_context(groups.on_first(module))
         stack.enter_context(_without_checks_of_distributions())
         places = stack.enter_context(strategy.exporting(markers.placed))
 
@@ -134,6 +144,7 @@ def exported(
             frozen=[glob.escape(name) for name in frozen],
             holds_weights=True,
             returns_written=True,
+            shared_by={path: g for path, g in groups.groups.items() if g.size < groups.n_replicas},
         )
     check_buffers(module, interface, options)
     model = _with_anchors(interface.model, options)
@@ -150,7 +161,9 @@ def exported(
         model = pipelined(model, plan.n_iterations if is_one_run else 1)
         _check_depth(model, plan, is_training=is_training)
     names = tuple(_values_by_name(interface.model))
-    return Exported(interface, model, loss, n_ipus, is_one_run, names)
+    by_name = {interface.parameters[path]: group for path, group in groups.groups.items()}
+    groups = replace(groups, groups=by_name)
+    return Exported(interface, model, loss, n_ipus, is_one_run, names, groups)
 
 
 @contextmanager

@@ -245,21 +245,38 @@ class DeviceProgram:
         return array[0] if self.compiled.model.n_rounds == 1 else array
 
     def held(self) -> dict[str, Array]:
-        """Return all that the device holds, by name."""
+        """Return all that the device holds, by name.
+
+        Of what groups of replicas have of their own, it is an array with a dimension for groups.
+        """
+        groups = self.graph.groups
         with engine_errors(), self.engine.recording(False):
-            return self.compiled.read_held(self.engine)
+            if not groups.groups:
+                return self.compiled.read_held(self.engine)
+            replicas = self.compiled.read_replicas(self.engine)
+        held = dict(replicas[0])
+        for name in held:
+            if group := groups.find(name):
+                held[name] = groups.of_groups(group, [own[name] for own in replicas])
+        return held
 
     def hold(self, arrays: Mapping[str, Array]) -> None:
         """Set what the device holds; values that are not given stay as they are."""
         known = {value.name: value for value in self.compiled.held}
-        fitting = {
-            name: np.asarray(array).astype(known[name].dtype).reshape(known[name].shape)
-            for name, array in arrays.items()
-            if name in known
-        }
-        if fitting:
+        groups = self.graph.groups
+        shared: dict[str, Array] = {}
+        apart: dict[str, list[Array]] = {}
+        for name, array in arrays.items():
+            if name not in known:
+                continue
+            fitting, shape = np.asarray(array).astype(known[name].dtype), known[name].shape
+            if group := groups.find(name):
+                apart[name] = groups.of_replicas(group, fitting.reshape(-1, *shape))
+            else:
+                shared[name] = fitting.reshape(shape)
+        if shared or apart:
             with engine_errors(), self.engine.recording(False):
-                self.compiled.write_held(self.engine, fitting)
+                self.compiled.write_held(self.engine, shared, apart)
 
     def set_optimizer(self, optimizer: Descent) -> None:
         """Change the numbers of the optimizer.

@@ -14,7 +14,7 @@ from poptorch.executor.arguments import ArgumentBinder, Arguments
 from poptorch.executor.attribute_checks import AttributeChecks
 from poptorch.executor.optimizer_log import OptimizerLog
 from poptorch.executor.program import DeviceProgram
-from poptorch.executor.replicated_weight import ReplicatedWeight
+from poptorch.executor.replica_groups import ReplicatedWeight
 from poptorch.executor.timing import CallTimes
 from poptorch.options import Options, PipelinedExecution, ShardedExecution
 from poptorch.printing import module_repr

@@ -17,7 +17,7 @@ from tilescope.engine.frontend.torch.program import MarkedLoss, OutputName, Torc
 from tilescope.engine.frontend.torch.promotion import dtype_name
 from tilescope.engine.frontend.torch.sizes import sizes_of
 from tilescope.engine.frontend.torch.structure import leaf_names
-from tilescope.engine.ir import IrBuilder, Parameter, Purpose, State, Update, Value
+from tilescope.engine.ir import IrBuilder, Parameter, Purpose, ReplicaGroup, State, Update, Value
 from tilescope.engine.notice import Notice
 
 __all__ = ["load_torch"]
@@ -36,6 +36,7 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
     name: str = "",
     holds_weights: bool = False,
     returns_written: bool = False,
+    shared_by: Mapping[str, ReplicaGroup] | None = None,
 ) -> TorchProgram:
     """Return the operator graph of a module, with the structure of its arguments and results.
 
@@ -65,6 +66,9 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
     returns_written
         Whether the model has what the module writes into its arguments among its outputs; see
         `TorchProgram.written`.
+    shared_by
+        The replicas that share a parameter, by its module path, where not all do. The module has
+        what the first group has.
 
     Raises
     ------
@@ -80,6 +84,7 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
     builder = IrBuilder(name or _name_of(source))
     builder.keeps_draws = True
     held = _Held.of(program, holds_weights)
+    held.shared_by = {held.names[path]: group for path, group in (shared_by or {}).items()}
     chosen = held.chosen(trained, frozen) if is_training else frozenset()
     sizes = sizes_of(program, args, kwargs or {}, dims or {})
     facts: dict[str, Any] = {}
@@ -228,6 +233,8 @@ class _Held:
         Names of those that the program writes.
     is_held
         Whether the device holds floating-point numbers that nothing changes, too.
+    shared_by
+        The replicas that share a value, by its name, where not all do.
     """
 
     tensors: Mapping[str, Any]
@@ -237,6 +244,7 @@ class _Held:
     changing: frozenset[str]
     is_held: bool = False
     values: dict[str, Value] = field(default_factory=dict)
+    shared_by: Mapping[str, ReplicaGroup] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: Any, holds_weights: bool = False) -> _Held:
@@ -308,7 +316,14 @@ class _Held:
             if label in self.changing or is_held:
                 value: Value = State(label, array.shape, dtype, array, purpose=Purpose.WEIGHT)
             else:
-                value = Parameter(label, array.shape, dtype, array, label in chosen)
+                value = Parameter(
+                    label,
+                    array.shape,
+                    dtype,
+                    array,
+                    is_trainable=label in chosen,
+                    shared_by=self.shared_by.get(label),
+                )
             self.values[label] = value
         return self.values[label]
 
