@@ -99,3 +99,22 @@ def _with_post() -> poptorch.Options:
     options, post = quiet(), poptorch.MeanReductionStrategy.Post
     options.Training.setMeanAccumulationAndReplicationReductionStrategy(post)
     return options
+
+
+class _Aligned(nn.Module):
+    def __init__(self, *, is_positional: bool) -> None:
+        super().__init__()
+        self.is_positional = is_positional
+
+    def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        if self.is_positional:
+            return nn.functional.ctc_loss(scores, labels, [9, 7], (3, 2), 0, "sum", True)
+        return nn.functional.ctc_loss(scores, labels, input_lengths=[9, 7], target_lengths=(3, 2))
+
+
+@pytest.mark.parametrize("is_positional", [True, False])
+def test_lengths_of_alignments_are_lists(is_positional: bool) -> None:
+    torch.manual_seed(4)
+    data = torch.randn(9, 2, 5).log_softmax(-1), torch.tensor([[1, 2, 3], [4, 2, 1]])
+    model = _Aligned(is_positional=is_positional)
+    torch.testing.assert_close(poptorch.inferenceModel(model, quiet())(*data), model(*data))

@@ -116,14 +116,42 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     _check_devices(module)
     before = {name: parameter.grad for name, parameter in module.named_parameters()}
     try:
-        return _with_annotations(
-            torch, lambda: torch.export.export(module, tuple(args), dict(kwargs), strict=False)
-        )
+        with _lengths_as_tensors(torch):
+            return _with_annotations(
+                torch, lambda: torch.export.export(module, tuple(args), dict(kwargs), strict=False)
+            )
     except Exception as error:  # PyTorch's errors have no common base
         raise BadModel(_sentence(module, error)) from error
     finally:
         for name, parameter in module.named_parameters():
             parameter.grad = before[name]
+
+
+@contextmanager
+def _lengths_as_tensors(torch: Any) -> Iterator[None]:
+    """Give the lengths of alignments as tensors where a module has lists.
+
+    PyTorch's loss of alignments reads elements of targets if lengths are a list.
+    """
+    from torch.overrides import TorchFunctionMode
+
+    function = torch.nn.functional.ctc_loss
+
+    class Lengths(TorchFunctionMode):  # type: ignore[misc]  # of a package without types
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = dict(kwargs or {})
+            if func is function:
+                names = ("log_probs", "targets", "input_lengths", "target_lengths")
+                kwargs |= zip(names, args, strict=False)
+                for name in names[2:]:
+                    kwargs[name] = torch.as_tensor(kwargs[name], dtype=torch.int64)
+                args = args[len(names) :]
+                kwargs |= zip(("blank", "reduction", "zero_infinity"), args, strict=False)
+                args = ()
+            return func(*args, **kwargs)
+
+    with Lengths():
+        yield
 
 
 def _with_annotations(torch: Any, call: Callable[[], Any]) -> Any:
