@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import datetime
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -14,14 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.popart_suite.__main__ import print_outcomes
+from tests.poptorch_suite.results import COLUMNS, share, store
 
 ROOT = Path(__file__).parents[2]
 
 #: Files of which nothing can pass: addresses of documentation, packages of a cluster, times.
 _LEFT_OUT = ("io_performance_test.py", "popdist_test.py", "test_doc_urls.py")
-
-#: Outcomes in the order of the table: those of tests that run, then the others.
-_COLUMNS = ("passed", "failed", "refused", "text", "package", "hardware", "skipped", "left out")
 
 
 def main() -> int:
@@ -34,6 +34,8 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=0, help="tests of a file, evenly spaced")
     parser.add_argument("--test-seconds", type=int, default=60, help="time that a test may take")
     parser.add_argument("--outcomes", type=Path, help="file that keeps the outcomes, as JSON lines")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], help="outcomes of other runs")
+    parser.add_argument("--store", action="store_true", help="store the table for its page")
     parser.add_argument("--errors", action="store_true", help="list what failed, with its error")
     given = parser.parse_args()
     folder = given.poptorch.resolve() / "tests"
@@ -54,13 +56,16 @@ def main() -> int:
             tests = [t.removeprefix("tests/") for t in large if t.split("::")[0] == name]
             machine = {"POPTORCH_IPU_MODEL": "1", "TILESCOPE_POPTORCH_MOST": "0"}
             _run(folder, tests, lines, given, machine)
-        records = _records(lines)
+        records = [r for known in given.known for r in _records(known)] + _records(lines)
     for record in records:  # a file that cannot be read
         if "::" not in record["test"] and record.get("outcome") == "failed":
             record["outcome"] = "package"
     last = {record["test"]: record for record in records if "outcome" in record}
     times = [record for record in records if "outcome" not in record]
-    print_outcomes([*last.values(), *times], has_errors=given.errors, columns=_COLUMNS)
+    print_outcomes([*last.values(), *times], has_errors=given.errors, columns=COLUMNS)
+    if given.store:
+        date, version = datetime.date.today().isoformat(), importlib.metadata.version("torch")
+        store(last.values(), date=date, torch=version, most=given.most, seconds=given.test_seconds)
     return _print_share(last)
 
 
@@ -70,15 +75,14 @@ def _records(lines: Path) -> list[dict[str, Any]]:
 
 def _print_share(records: Mapping[str, Mapping[str, Any]]) -> int:
     """Print which share passes; return 1 if nothing ran."""
-    counts = Counter(record["outcome"] for record in records.values())
-    ran = sum(counts[outcome] for outcome in _COLUMNS[:4])
-    if not ran:
+    counts = Counter(str(record["outcome"]) for record in records.values())
+    (passed, n_run), (_, without_text) = share(counts), share(counts, has_text=False)
+    if not n_run:
         return 1
-    passed, without_text = counts["passed"], ran - counts["text"]
     sys.stdout.write(
-        f"{passed:,} of {ran:,} that need no hardware and no other package pass:"
-        f" {passed / ran:.1%}; {passed / max(1, without_text):.1%} without those that read the text"
-        " of PopART's log or graph\n"
+        f"{passed:,} of {n_run:,} that need no hardware and no other package pass:"
+        f" {passed / n_run:.1%}; {passed / max(1, without_text):.1%} without those that read the"
+        " text of PopART's log or graph\n"
     )
     return 0
 
