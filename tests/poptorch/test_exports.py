@@ -118,3 +118,22 @@ def test_lengths_of_alignments_are_lists(is_positional: bool) -> None:
     data = torch.randn(9, 2, 5).log_softmax(-1), torch.tensor([[1, 2, 3], [4, 2, 1]])
     model = _Aligned(is_positional=is_positional)
     torch.testing.assert_close(poptorch.inferenceModel(model, quiet())(*data), model(*data))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("kind", ["linear", "convolution", "transposed"])
+def test_layers_compute_in_the_type_of_what_they_are_applied_to(
+    kind: str, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(5)
+    layer = {
+        "linear": nn.Linear(4, 3),
+        "convolution": nn.Conv1d(4, 3, 2),
+        "transposed": nn.ConvTranspose1d(4, 3, 2),
+    }[kind]
+    x = torch.randn(2, 4) if kind == "linear" else torch.randn(1, 4, 5)
+    expected = layer(x).detach()
+    other = torch.float32 if dtype is torch.float16 else torch.float16
+    out = poptorch.inferenceModel(layer.to(other), quiet())(x.to(dtype))
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.float(), expected, rtol=2e-2, atol=1e-2)

@@ -26,10 +26,9 @@ def _matmul(emit: Emission, a: Value, b: Value, *_: Any, **__: Any) -> Value:
 
 
 def _linear(emit: Emission, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    if bias is None:
-        x, weight = _in_one_type(emit, x, weight)
-    else:
-        x, weight, bias = _in_one_type(emit, x, weight, bias)
+    if "float16" in (x.dtype, weight.dtype):  # of a layer, what it is applied to decides
+        weight = emit.cast(weight, x.dtype)
+        bias = None if bias is None else emit.cast(bias, x.dtype)
     if len(weight.shape) == 1:
         out = emit("MatMul", x, weight)
     elif len(x.shape) == 2 and bias is not None:
