@@ -100,3 +100,25 @@ def test_numbers_are_marked_as_variable_or_constant() -> None:
     assert [attributes.isConstant(name) for name in ("momentum", "weight_decay")] == [True, False]
     with pytest.raises(AssertionError, match="Unknown attribute rate"):
         attributes.markAsVariable("rate")
+
+
+def test_types_of_states_do_not_change_once_a_model_is_compiled() -> None:
+    model = Classifier()
+    optimizer = poptorch.optim.Adam(model.parameters(), lr=0.1)
+    device = poptorch.trainingModel(model, quiet(), optimizer)
+    device(*batch(4))
+    optimizer.accum_type = torch.float16
+    with pytest.raises(ValueError, match="already compiled"):
+        device.setOptimizer(optimizer)
+
+
+def test_a_new_rate_brings_no_weights_to_the_host(caplog: pytest.LogCaptureFixture) -> None:
+    model = Classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    device = poptorch.trainingModel(model, quiet(), optimizer)
+    device(*batch(4))
+    with caplog.at_level(logging.DEBUG, "poptorch::python"):
+        optimizer.param_groups[0]["lr"] = 0.2
+        device.setOptimizer(optimizer)
+    assert any("group 0 optimizer" in text for text in caplog.messages)
+    assert not any("copyWeightsToHost" in text for text in caplog.messages)

@@ -39,7 +39,7 @@ UPDATED = "UpdatedVar___"
 #: Name of the scale of the loss that the device has chosen before a step.
 SCALE = "finalLossScale"
 
-#: Losses of PyTorch whose names do not end with "loss".
+#: Losses of PyTorch whose names do not have the word.
 _LOSSES = (
     "aten.binary_cross_entropy",
     "aten.binary_cross_entropy_with_logits",
@@ -265,6 +265,11 @@ def _check_depth(model: Model, plan: BatchPlan, *, is_training: bool) -> None:
     )
 
 
+def _is_loss(operation: Operation) -> bool:
+    """Return whether an operation is one of a loss of PyTorch."""
+    return "loss" in operation.source or operation.source in _LOSSES
+
+
 def _check_independent(interface: TorchProgram) -> None:
     """Refuse several losses of PyTorch of which none is computed from the others.
 
@@ -277,7 +282,7 @@ def _check_independent(interface: TorchProgram) -> None:
     losses: dict[str, set[str]] = {}  # what a loss is computed from, by its name
     for operation in interface.model.operations:
         before = set().union(*(reached.get(v, set()) for v in operation.inputs if v is not None))
-        if operation.source.endswith("loss") or operation.source in _LOSSES:
+        if _is_loss(operation):
             losses.setdefault(operation.name, set()).update(before - {operation.name})
             before |= {operation.name}
         reached |= dict.fromkeys(operation.results, before)
@@ -313,7 +318,7 @@ def _loss_of(interface: TorchProgram) -> str:
     computed = {
         value.name
         for operation in interface.model.operations
-        if operation.source.endswith("loss") or operation.source in _LOSSES
+        if _is_loss(operation)
         for value in operation.results
     }
     _check_independent(interface)

@@ -11,6 +11,7 @@ from poptorch._logging import logger
 from poptorch.executor.engine_optimizer import check_optimizer, engine_optimizer, kind_of
 from poptorch.executor.optimizer_states import held_of, parameters_of, states_of
 from poptorch.executor.weights import WeightsExecutor
+from tilescope.engine.training import Descent
 
 __all__ = ["OptimizedExecutor"]
 
@@ -25,6 +26,8 @@ class OptimizedExecutor(WeightsExecutor):
         ------
         Error
             When the program is compiled for one that computes otherwise.
+        ValueError
+            When it is compiled for other types of sums and states.
         """
         if self.isCompiled() and optimizer is not self._optimizer:
             if isinstance(self._optimizer, optim.Optimizer):
@@ -43,6 +46,12 @@ class OptimizedExecutor(WeightsExecutor):
             names = self._compiled().graph.interface.parameters
             self._note_optimizer()
             after = self._optimizer_of(names)
+            if before is not None and _types(after) != _types(before):
+                self._engine_optimizer = before
+                raise ValueError(
+                    "The types of the optimizer's sums and states cannot change: the model is"
+                    " already compiled; call destroy() before setOptimizer()"
+                )
             if after != before:
                 self._compiled().set_optimizer(after)
             self._write_optimizer_state()
@@ -99,10 +108,17 @@ class OptimizedExecutor(WeightsExecutor):
         """Return the engine's optimizer; None for inference."""
         if self._optimizer is None:
             return None
-        named = self._user_model.named_parameters(remove_duplicate=False)
-        by_id = {id(parameter): names[path] for path, parameter in named if path in names}
+        if not self.isCompiled():  # later on, weights that are looked at would come to the host
+            named = self._user_model.named_parameters(remove_duplicate=False)
+            self._paths = {id(parameter): path for path, parameter in named}
+        by_id = {key: names[path] for key, path in self._paths.items() if path in names}
         self._engine_optimizer = engine_optimizer(self._optimizer, by_id, self._options)
         return self._engine_optimizer
+
+
+def _types(optimizer: Descent) -> tuple[str, str]:
+    """Return the types of sums and states."""
+    return optimizer.sum_dtype, optimizer.state_dtype
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:

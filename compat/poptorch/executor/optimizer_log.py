@@ -33,10 +33,10 @@ class OptimizerLog:
     """Writes what an optimizer is, if it is another one than before."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self._texts: list[str] = []
 
     def note(self, optimizer: Any, kind: str) -> None:
-        """Write the lines of an optimizer that differ from those of the last one.
+        """Write the lines of an optimizer whose numbers are not those of the last one.
 
         Parameters
         ----------
@@ -46,18 +46,15 @@ class OptimizerLog:
             Its name in messages.
         """
         texts = [
-            ", ".join([kind, *_numbers(optimizer, group, number), *_types(optimizer)])
+            ", ".join([kind, *_numbers(optimizer, group, number)])
             for number, group in enumerate([optimizer.defaults, *optimizer.param_groups])
         ]
-        subjects = ["graph", *(f"group {n}" for n in range(len(texts) - 1))]
-        lines = [
-            f"Updating {subject} optimizer with {text}"
-            for subject, text in zip(subjects, texts, strict=True)
-        ]
-        if lines != self._lines:
-            for line in lines:
-                logger.debug("%s", line)
-        self._lines = lines
+        if texts != self._texts:
+            types = "".join(f", {text}" for text in _types(optimizer))
+            subjects = ["graph", *(f"group {n}" for n in range(len(texts) - 1))]
+            for subject, text in zip(subjects, texts, strict=True):
+                logger.debug("Updating %s optimizer with %s%s", subject, text, types)
+        self._texts = texts
 
 
 def _numbers(optimizer: Any, group: Mapping[str, Any], number: int) -> Iterator[str]:

@@ -78,6 +78,7 @@ class StatedExecutor:
         self._checks = AttributeChecks(is_relaxed=self._options._relax_optimizer_checks)
         self._engine_optimizer: Any = None
         self._optimizer_log = OptimizerLog()
+        self._paths: dict[int, str] = {}
         self._is_attached = self._is_dirty = False
         self._seed: list[int] | None = None
         self._times = CallTimes()
