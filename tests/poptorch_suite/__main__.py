@@ -50,17 +50,19 @@ def main() -> int:
             if name not in _LEFT_OUT or name in given.files:
                 sys.stderr.write(f"{name}\n")
                 _run(folder, [name], lines, given, {"POPTORCH_SMALL_IPU_MODEL": "1"})
-        large = [r["test"] for r in _records(lines) if "Out of memory" in r.get("error", "")]
+        known = [record for file in given.known for record in _records(file)]
+        seen = _last([*known, *_records(lines)])
+        large = [name for name, r in seen.items() if "Out of memory" in r["error"]]
         for name in dict.fromkeys(test.split("::")[0] for test in large):
             sys.stderr.write(f"{name}, on all tiles\n")
             tests = [t.removeprefix("tests/") for t in large if t.split("::")[0] == name]
             machine = {"POPTORCH_IPU_MODEL": "1", "TILESCOPE_POPTORCH_MOST": "0"}
             _run(folder, tests, lines, given, machine)
-        records = [r for known in given.known for r in _records(known)] + _records(lines)
+        records = [*known, *_records(lines)]
     for record in records:  # a file that cannot be read
         if "::" not in record["test"] and record.get("outcome") == "failed":
             record["outcome"] = "package"
-    last = {record["test"]: record for record in records if "outcome" in record}
+    last = _last(records)
     times = [record for record in records if "outcome" not in record]
     print_outcomes([*last.values(), *times], has_errors=given.errors, columns=COLUMNS)
     if given.store:
@@ -71,6 +73,11 @@ def main() -> int:
 
 def _records(lines: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines.read_text().splitlines()]
+
+
+def _last(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the last outcome of every test."""
+    return {record["test"]: record for record in records if "outcome" in record}
 
 
 def _print_share(records: Mapping[str, Mapping[str, Any]]) -> int:
