@@ -15,10 +15,15 @@ _INTRODUCTION = """\
 
 `make poptorch-suite POPTORCH=path` runs the tests of a checkout of PopTorch 3.4 with TileScope's
 `poptorch`, on an IPU Model of four tiles, and those that do not fit there on one of 1,472. A test
-may take {seconds} seconds. The table is of {date}, with PyTorch {torch}: {selection}.
+may take {seconds} seconds.
+
+The table is of {date}, with PyTorch {torch}: {selection}. {note}
 
 {passed:,} of the {n_run:,} tests that need no hardware and no other package pass: **{share:.1%}**.
 Without those that read the text of PopART's log or of its graph, it is {share_without_text:.1%}.
+
+Some of those that fail expect PopTorch to refuse what TileScope computes, such as conditions and
+loops in training.
 
 | Column | Meaning |
 | --- | --- |
@@ -48,7 +53,8 @@ def render() -> str:
     page = _INTRODUCTION.format(
         seconds=results.seconds,
         date=results.date,
-        torch=results.torch,
+        torch=results.torch.partition("+")[0],
+        note=results.note,
         selection=selection,
         passed=passed,
         n_run=n_run,

@@ -37,6 +37,8 @@ class Results:
         That a test may take.
     files
         Numbers of tests by outcome, by file.
+    note
+        What was different from `make poptorch-suite`, as sentences.
     """
 
     date: str
@@ -44,6 +46,7 @@ class Results:
     most: int
     seconds: int
     files: Mapping[str, Mapping[str, int]]
+    note: str = ""
 
     @property
     def total(self) -> Counter[str]:
