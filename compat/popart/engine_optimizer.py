@@ -117,7 +117,9 @@ def _numbers(
         constants.append("loss_scaling")
     stated["constants"] = tuple(constants)
     stated["varying"] = tuple(
-        key for key in ("weight_decay", "momentum") if key in stated and key not in constants
+        key
+        for key in ("weight_decay", "momentum", "loss_scaling")
+        if (key in stated or key == "loss_scaling") and key not in constants
     )
     if isinstance(optimizer, SGD):
         has_velocity = stated["momentum"] != 0 or "momentum" in stated["varying"]

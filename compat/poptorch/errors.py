@@ -99,8 +99,17 @@ def engine_errors() -> Iterator[None]:
         raise error_of("popart_exception", text) from error
     except EngineError as error:
         if _is_of_program(error.__cause__):
-            raise error.__cause__ from None
+            raise _of_tensors(error.__cause__) from None
         raise error_of("popart_exception", str(error)) from error
+
+
+def _of_tensors(error: Exception) -> Exception:
+    """Return an exception that names tensors as PyTorch does outside of an export."""
+    error.args = tuple(
+        item.replace("FakeTensor", "Tensor") if isinstance(item, str) else item
+        for item in error.args
+    )
+    return error
 
 
 def _is_of_program(error: BaseException | None) -> TypeGuard[Exception]:

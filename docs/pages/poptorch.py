@@ -31,8 +31,8 @@ Names, arguments, defaults and exceptions are those of PopTorch 3.4. The module 
 `engine` and `torch`. A model is exported by `torch.export` when it is called first: control flow
 that data decide needs `poptorch.cond`, `torch.cond` or `torch.where`.
 
-- Results that PyTorch computes in 64-bit integers are 64-bit integers again; inputs in double
-  precision are rounded to single precision.
+- Integers of 64 bits are returned in 32 bits, as PopTorch returns them; inputs in double precision
+  are rounded to single precision.
 - Options that change nothing on a simulated machine are accepted and named in one warning each. An
   unknown option raises `AttributeError`, or `poptorch.Error` for one of PopART's, with the names
   that come close.
@@ -46,16 +46,27 @@ that data decide needs `poptorch.cond`, `torch.cond` or `torch.where`.
   gradient, as PopLibs does; PyTorch gives it to the first. Trainings on images with constant
   backgrounds differ from PyTorch's by that.
 - The loss of a module is the output that `identity_loss` marks, else that of a loss of PyTorch,
-  else the last scalar.
+  else the last scalar. Several losses of PyTorch that do not depend on one another need the mark.
 - Files of `save` are unpickled by `load`: load only your own.
 
-Not supported: phased execution, tensors off the chip, weights that differ by group of replicas,
-`poptorch.CPU` in a model, compiled custom operators (`.so`), and tracepoints of libpvti.
+- A weight that `replicaGrouping` gives groups of replicas has a value for each of them in its first
+  dimension; so has what an optimizer keeps of it. The host gets one value of each group.
+- Tensors that a module writes into its arguments are written into the tensors of the call.
+- `NameScope` puts names before the paths of modules, in reports too. `Attribute`, and that the
+  convolutions of `MultiConv` run at the same time, have no effect, and neither have locations of
+  tensors: each is named in one warning.
+
+Not supported: phased execution, tensors off the chip, `poptorch.CPU` in a model, compiled custom
+operators (`.so`), and tracepoints of libpvti. [PopTorch's own tests](poptorch-suite.md) shows what
+else differs, by file.
 """
+
+#: Files with the methods of a model, in the order of the page.
+_EXECUTORS = ("stated", "compiled", "saved", "weights", "optimized", "attached", "reported")
 
 _SECTIONS = (
     ("Models", "models.py", "functions"),
-    ("Methods of a model", "executor/executor.py", "PoplarExecutor"),
+    ("Methods of a model", "executor", "methods"),
     ("Options", "options/options.py", "Options"),
     ("Options.Training", "options/training.py", "TrainingOptions"),
     ("Options.Precision", "options/precision.py", "PrecisionOptions"),
@@ -85,6 +96,8 @@ def render() -> str:
 def _entries(path: Path, kind: str) -> Iterator[tuple[str, str]]:
     """Yield names and their first lines: of a class, or of what modules list."""
     files = sorted(path.glob("*.py")) if path.is_dir() else [path]
+    if kind == "methods":
+        files = [path / f"{name}.py" for name in _EXECUTORS]
     for file in files:
         if file.name == "__init__.py":
             continue
@@ -93,7 +106,8 @@ def _entries(path: Path, kind: str) -> Iterator[tuple[str, str]]:
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef | ast.ClassDef):
                 continue
-            if isinstance(node, ast.ClassDef) and node.name == kind:
+            is_of_executor = kind == "methods" and node.name.endswith("Executor")
+            if isinstance(node, ast.ClassDef) and (node.name == kind or is_of_executor):
                 yield from _methods(node)
             elif isinstance(node, ast.ClassDef) and kind == "enumerations":
                 members = ", ".join(f"`{m}`" for m in _members(node))

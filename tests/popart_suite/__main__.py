@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -185,7 +186,12 @@ def _files(path: Path) -> list[Path]:
     return [file for file in files if re.search(r"^\s*def test_", file.read_text(), re.MULTILINE)]
 
 
-def print_outcomes(records: list[dict[str, object]], *, has_errors: bool) -> int:
+def print_outcomes(
+    records: list[dict[str, object]],
+    *,
+    has_errors: bool,
+    columns: Sequence[str] = _OUTCOMES,
+) -> int:
     """Print a table by file, and what failed if it is asked for; return 1 if nothing ran.
 
     Parameters
@@ -194,21 +200,24 @@ def print_outcomes(records: list[dict[str, object]], *, has_errors: bool) -> int
         Lines of the plugin `tests.popart_suite.outcomes`.
     has_errors
         Whether to list what failed, with its error.
+    columns
+        Outcomes, in the order of the table.
     """
     files: dict[str, _File] = {}
     for record in records:
         file = files.setdefault(str(record["test"]).split("::")[0], _File())
         if "outcome" in record:
             file.outcomes[str(record["outcome"])] += 1
-        else:
+        elif "seconds" in record:
             file.seconds.append(float(str(record["seconds"])))
     total = _File()
-    _say(f"{'file':60} {'passed':>7} {'failed':>7} {'refused':>7} {'skipped':>7} {'s each':>7}")
+    heads = " ".join(f"{outcome:>8}" for outcome in columns)
+    _say(f"{'file':60} {heads} {'s each':>8}")
     for name, file in sorted(files.items()):
         total.outcomes += file.outcomes
         total.seconds += file.seconds
-        _print_row(name, file)
-    _print_row("all", total)
+        _print_row(name, file, columns)
+    _print_row("all", total, columns)
     if total.seconds:
         most = sorted(total.seconds)[int(0.95 * (len(total.seconds) - 1))]
         _say(
@@ -222,10 +231,10 @@ def print_outcomes(records: list[dict[str, object]], *, has_errors: bool) -> int
     return 0 if files else 1
 
 
-def _print_row(name: str, file: _File) -> None:
-    counts = " ".join(f"{file.outcomes[outcome]:7,}" for outcome in _OUTCOMES)
+def _print_row(name: str, file: _File, columns: Sequence[str]) -> None:
+    counts = " ".join(f"{file.outcomes[outcome]:8,}" for outcome in columns)
     seconds = statistics.median(file.seconds) if file.seconds else 0
-    _say(f"{name[-60:]:60} {counts} {seconds:7.2f}")
+    _say(f"{name[-60:]:60} {counts} {seconds:8.2f}")
 
 
 if __name__ == "__main__":

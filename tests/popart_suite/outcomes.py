@@ -57,7 +57,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _write({"test": item.nodeid, "seconds": _times[item.nodeid]})
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -65,7 +65,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call" or report.outcome != "passed":
         error = "" if call.excinfo is None else f"{call.excinfo.typename}: {call.excinfo.value}"
-        outcome: str = report.outcome
+        outcome: str = getattr(report, "told", report.outcome)
         if outcome == "failed" and any(words in error for words in _REFUSALS):
             outcome = "refused"
         _write({"test": item.nodeid, "outcome": outcome, "error": error[:400]})

@@ -50,3 +50,11 @@ def steps_on_host(model: nn.Module, optimizer: Any, data: Any, n_steps: int, n_r
             loss = model(*(piece[number] for piece in pieces))[1]
             (loss / n_rounds).backward()
         optimizer.step()
+
+
+class Labels(torch.nn.Module):
+    """Returns integers: which scores are largest, and the scores as integers, plus 1."""
+
+    def forward(self, scores: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return both."""
+        return scores.argmax(-1), scores.long() + 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.poptorch.modules import Classifier, Stages, batch, steps_on_host
+from tests.poptorch.modules import Classifier, Labels, Stages, batch, steps_on_host
 
 import poptorch
 
@@ -32,6 +32,13 @@ def test_inference_agrees_with_pytorch() -> None:
     x, _ = batch(6)
     device = poptorch.inferenceModel(model, quiet(iterations=3))
     torch.testing.assert_close(device(x), model(x))
+
+
+def test_integers_are_returned_in_32_bits() -> None:
+    device = poptorch.inferenceModel(Labels(), quiet())
+    label, count = device(torch.tensor([[0.0, 2.0]]))
+    assert (label.dtype, count.dtype) == (torch.int32, torch.int32)
+    assert (label.tolist(), count.tolist()) == ([1], [[1, 3]])
 
 
 @pytest.mark.parametrize(
@@ -363,7 +370,7 @@ def test_optimizers_that_the_device_lacks_are_refused() -> None:
 
 
 def test_the_factor_of_the_loss_scaling_is_a_state() -> None:
-    """Weights in half beside inputs in float: products are in half."""
+    """Weights in half beside inputs in float, which decide the type of the product."""
 
     class Half(torch.nn.Module):
         def __init__(self) -> None:
@@ -386,7 +393,7 @@ def test_the_factor_of_the_loss_scaling_is_a_state() -> None:
     for _ in range(12):
         factors.append(float(optimizer.state_dict()["ipu_state"]["lossScaleUpdateFactor"]))
         y, _ = device(x)
-        assert y.dtype == torch.float16
+        assert y.dtype == torch.float32
         assert float(device.getAnchoredTensor("scale")) == 2.0 * factors[-1]
     assert factors[0] == 1.0
     assert factors[-1] > 1.0  # it grows as long as no gradient is large

@@ -14,7 +14,7 @@ from poptorch._logging import logger
 from poptorch.errors import Error, createPoptorchError
 from poptorch.trees import flatten, map_tensors
 
-__all__ = ["ArgumentBinder", "Arguments"]
+__all__ = ["ArgumentBinder", "Arguments", "on_device"]
 
 _ADVICE = (
     "\nThis error occurred because the inputs passed at runtime don't match the inputs used to"
@@ -215,3 +215,8 @@ class ArgumentBinder:
                 bound.args.append(value)
                 bound.names.append(name)
         return bound
+
+
+def on_device(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in a type that the device has."""
+    return tensor.float() if tensor.dtype == torch.float64 else tensor

@@ -104,6 +104,14 @@ class BatchPlan:
             return np.concatenate([cut] * self.group_size, axis=2)
         return np.repeat(cut, self.group_size, axis=2)
 
+    def whole(self, array: Array, shape: Sequence[int]) -> Array:
+        """Return what `cut` returned as the array of a call, of a shape."""
+        if self.group_type is CommGroupType.Orthogonal:
+            array = array[:, :, : self.n_groups]
+        else:
+            array = array[:, :, :: self.group_size]
+        return array.reshape(shape)
+
 
 def joined(values: Array, mode: int, period: int) -> Array:
     """Return what a call returns of an output.

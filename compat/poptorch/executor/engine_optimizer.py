@@ -63,8 +63,15 @@ _ZERO_DECAY = {"weight_decay": 0.0, "eps": 1e-8}
 _ALWAYS_CONSTANT = ("alpha", "betas", "nesterov")
 
 
-def kind_of(optimizer: torch.optim.Optimizer) -> _Kind:
+def kind_of(optimizer: torch.optim.Optimizer, *, warns: bool = True) -> _Kind:
     """Return the kind of an optimizer.
+
+    Parameters
+    ----------
+    optimizer
+        PyTorch's or PopTorch's.
+    warns
+        Whether to warn that the code of a class of the program's own does not run.
 
     Raises
     ------
@@ -72,10 +79,10 @@ def kind_of(optimizer: torch.optim.Optimizer) -> _Kind:
         When models cannot be trained with it.
     """
     bases = type(optimizer).__bases__
-    if torch.optim.Optimizer not in bases and optim.Optimizer not in bases:
+    if warns and torch.optim.Optimizer not in bases and optim.Optimizer not in bases:
         logger.warning(
-            "Optimizer `%s` subclasses one of poptorch.optim or torch.optim: its own code does not"
-            " run on the device",
+            "Optimizer `%s` subclasses one of poptorch.optim or torch.optim. Poptorch does not run"
+            " Python optimizer code directly: the program computes what the base class does",
             type(optimizer).__name__,
         )
     corrects = getattr(optimizer, "bias_correction", True)
@@ -178,7 +185,7 @@ def engine_optimizer(optimizer: Any, names: Mapping[int, str], options: Options)
     Error
         When a number is out of range.
     """
-    kind = kind_of(optimizer)
+    kind = kind_of(optimizer, warns=False)
     popart = options._Popart.options
     scale = float(getattr(optimizer, "loss_scaling", 1.0))
     stated: dict[str, Any] = {
@@ -256,7 +263,9 @@ def _numbers(
     if scale == 1.0 if variable is None else variable.isConstant("loss_scaling"):
         constants.append("loss_scaling")
     varying = tuple(
-        key for key in ("weight_decay", "momentum") if key in numbers and key not in constants
+        key
+        for key in ("weight_decay", "momentum", "loss_scaling")
+        if (key in numbers or key == "loss_scaling") and key not in constants
     )
     numbers |= {"constants": tuple(constants), "varying": varying}
     if kind.engine is training.Sgd:

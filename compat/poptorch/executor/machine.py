@@ -51,10 +51,12 @@ def machine_of(options: Options, n_ipus: int) -> Machine:
                 " options.autoRoundNumIPUs() to reserve the next one"
             )
         n_ipus = 1 << n_ipus.bit_length()
-    if n_ipus * options.replication_factor > N_IPUS:
+    n_requested = n_ipus * options.replication_factor
+    if n_requested > N_IPUS:
         raise createPoptorchError(
-            f"{options.replication_factor} replicas of {n_ipus} IPUs need more than the {N_IPUS}"
-            " IPUs of the simulated system"
+            f"Too many IPUs requested ({n_requested}). Experiments that need"
+            f" more than {N_IPUS} IPUs are not supported: {options.replication_factor} replicas of"
+            f" {n_ipus} are asked for"
         )
     version = options.ipu_version if options.exists("ipu_version") else 2
     if version not in _MACHINES:

@@ -1,33 +1,24 @@
-"""The program of a module: exported, with loss and optimizer, compiled, on an engine."""
+"""The program of a module: with its loss and optimizer, compiled, on an engine."""
 
 from __future__ import annotations
 
-import glob
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from poptorch._logging import logger
-from poptorch.enums import OutputMode, ReductionType
+from poptorch.enums import ReductionType
 from poptorch.errors import createPoptorchError, engine_errors
-from poptorch.executor.arguments import Arguments
 from poptorch.executor.batches import BatchPlan, by_name
+from poptorch.executor.export import GRADIENT, SCALE, UPDATED, Exported
 from poptorch.executor.machine import engine_options_of, machine_of
 from poptorch.options import Options
-from poptorch.running import running_on_ipu
-from poptorch.strategies import OUTSIDE, PipelinedExecution, ShardedExecution
-from poptorch.strategies.phased import PhasedExecution
-from poptorch.trees import register_containers
 from tilescope.engine.compiler.cache.programs import ProgramFolder
-from tilescope.engine.frontend.torch import TorchProgram, load_torch, markers
-from tilescope.engine.ir import Model, Operation, Placement, Recomputation
+from tilescope.engine.ir import Model, Recomputation
 from tilescope.engine.options import EngineOptions
 from tilescope.engine.session.capacity import REPORTED
 from tilescope.engine.session.compilation import compile_with
@@ -39,255 +30,18 @@ from tilescope.engine.session.source_compilation import programs_of
 from tilescope.engine.session.synthetic_data import with_synthetic_data
 from tilescope.engine.training import Descent, Loss, for_training
 from tilescope.engine.training.modes import SEED, drawing, in_training_mode
-from tilescope.engine.transform.stages import pipelined
 
-__all__ = ["DeviceProgram", "exported"]
+__all__ = ["DeviceProgram"]
 
 Array = NDArray[Any]
 
-_GRADIENT = "Gradient___"
-
-#: Before the name of a weight: what a step leaves.
-_UPDATED = "UpdatedVar___"
-
-#: Name of the scale of the loss that the device has chosen before a step, and where it is held.
-_SCALE, _HELD_SCALE = "finalLossScale", "lossScaling"
+#: Name of what holds the scale of the loss.
+_HELD_SCALE = "lossScaling"
 
 #: Kinds of recomputation by PopART's numbers.
 _RECOMPUTATIONS = ("none", "standard", "norm", "pipeline", "all")
 
-#: Losses of PyTorch whose names do not end with "loss".
-_LOSSES = (
-    "aten.binary_cross_entropy",
-    "aten.binary_cross_entropy_with_logits",
-    "aten.kl_div",
-)
-
 _SYNTHETIC = ("", "zeros", "random_normal", "random_uniform")
-
-
-@dataclass(frozen=True)
-class Exported:
-    """A module as an operator graph.
-
-    Parameters
-    ----------
-    interface
-        What goes in and out.
-    model
-        The graph, with placements, loss and optimizer.
-    loss
-        Name of the output that is the loss; empty for inference.
-    n_ipus
-        IPUs of a replica.
-    is_one_run
-        Whether a run takes all iterations of a call: a pipeline without accumulation.
-    """
-
-    interface: TorchProgram
-    model: Model
-    loss: str
-    n_ipus: int
-    is_one_run: bool
-    names: tuple[str, ...]
-
-
-def exported(
-    module: torch.nn.Module,
-    arguments: Arguments,
-    options: Options,
-    trained: Sequence[str],
-    *,
-    is_training: bool,
-) -> Exported:
-    """Return the operator graph of a module.
-
-    Parameters
-    ----------
-    module
-        The module, in the mode that it is in.
-    arguments
-        What it takes: of one micro-batch.
-    options
-        Of the model: blocks, anchors.
-    trained
-        Module paths of the parameters that the optimizer changes.
-    is_training
-        Whether it is trained.
-
-    Raises
-    ------
-    Error
-        When it cannot be exported, or has no loss.
-    """
-    strategy = options._execution_strategy
-    if isinstance(strategy, PhasedExecution):
-        raise createPoptorchError(
-            f"{type(strategy).__name__} is not supported: phases need memory off the chip; use"
-            " PipelinedExecution or ShardedExecution"
-        )
-    frozen = {name for name, p in module.named_parameters() if p.requires_grad} - set(trained)
-    with ExitStack() as stack:
-        stack.enter_context(engine_errors())
-        stack.enter_context(running_on_ipu())
-        places = stack.enter_context(strategy.exporting(markers.placed))
-
-        def ended(_: torch.nn.Module, __: object, output: object) -> None:
-            places.close()
-            register_containers(output)
-
-        hook = module.register_forward_hook(ended, always_call=True)
-        stack.callback(hook.remove)
-        register_containers((arguments.args, arguments.kwargs))
-        interface = load_torch(
-            module,
-            tuple(arguments.args),
-            arguments.kwargs,
-            is_training=is_training and bool(trained),
-            frozen=[glob.escape(name) for name in frozen],
-            holds_weights=True,
-        )
-    model = _with_anchors(interface.model, options)
-    model, n_ipus = _placed(model, strategy)
-    loss = _loss_of(interface) if is_training else ""
-    plan = BatchPlan.of(options)
-    is_pipeline = type(strategy) is PipelinedExecution and n_ipus > 1
-    logger.debug("enablePipelining set to value %d", is_pipeline)
-    for name, _, mode, period in options.anchored_tensors.values():
-        kind = OutputMode(mode).name
-        logger.debug("Anchor %s %s/%d", name, "Sum" if kind == "Sum" else kind.upper(), period)
-    is_one_run = is_pipeline and plan.n_rounds == 1
-    if is_pipeline:
-        model = pipelined(model, plan.n_iterations if is_one_run else 1)
-        _check_depth(model, plan, is_training=is_training)
-    names = tuple(_values_by_name(interface.model))
-    return Exported(interface, model, loss, n_ipus, is_one_run, names)
-
-
-def _values_by_name(model: Model) -> dict[str, Any]:
-    values = {value.name: value for value in (*model.inputs, *model.parameters, *model.held)}
-    values |= {value.name: value for op in model.operations for value in op.results}
-    return values | dict(model.outputs)
-
-
-def _with_anchors(model: Model, options: Options) -> Model:
-    """Return a model with the anchored tensors among its outputs; gradients come later.
-
-    Raises
-    ------
-    Error
-        When no tensor has such a name.
-    """
-    known, outputs = _values_by_name(model), [*model.outputs]
-    for long_name, *_ in options.anchored_tensors.values():
-        if long_name == _SCALE:
-            continue
-        of = long_name.removeprefix(_GRADIENT).removeprefix(_UPDATED)
-        if of not in known:
-            raise createPoptorchError(
-                f"Anchor tensor `{long_name}' not found: getTensorNames() lists all tensors"
-            )
-        if of == long_name and long_name not in dict(outputs):
-            outputs.append((long_name, known[long_name]))
-    return replace(model, outputs=tuple(outputs))
-
-
-def _placed(model: Model, strategy: object) -> tuple[Model, int]:
-    """Return a model whose stages follow each other from 0, and the number of its IPUs.
-
-    What comes before the first block is in the first stage, on the first IPU.
-
-    Raises
-    ------
-    Error
-        When something follows a block that has ended.
-    """
-    outside = next((op for op in model.operations if op.placement.phase == OUTSIDE), None)
-    if outside is not None:
-        raise createPoptorchError(
-            f"No active Block: {outside} follows a block that has ended; put it into a block"
-        )
-    first = next((n for n, op in enumerate(model.operations) if op.placement.is_stated), 0)
-    start = Placement(0, 0)
-    before = [replace(op, placement=start) for op in model.operations[:first]]
-    operations = (*before, *model.operations[first:])
-    ipus = {op.placement.ipu for op in operations} - {None}
-    n_ipus = 1 + max((ipu for ipu in ipus if ipu is not None), default=0)
-    stages = sorted({op.placement.stage for op in operations if op.placement.stage is not None})
-    numbers: dict[int | None, int] = {stage: number for number, stage in enumerate(stages)}
-    is_sharded = isinstance(strategy, ShardedExecution)
-
-    def of(operation: Operation) -> Operation:
-        place = operation.placement
-        stage = None if n_ipus == 1 or is_sharded else numbers.get(place.stage)
-        ipu = None if n_ipus == 1 else place.ipu
-        return replace(operation, placement=Placement(ipu, stage))
-
-    return replace(model, operations=tuple(map(of, operations))), n_ipus
-
-
-def _check_depth(model: Model, plan: BatchPlan, *, is_training: bool) -> None:
-    """Refuse pipelines with fewer micro-batches than stages.
-
-    Raises
-    ------
-    Error
-        With both numbers.
-    """
-    stages = {op.placement.stage for op in model.operations} - {None}
-    n_stages = max(1, len(stages))
-    needed = 2 * n_stages - 1 if is_training else n_stages
-    depth = plan.n_rounds if is_training else plan.n_iterations
-    if depth >= needed:
-        return
-    option = "Training.gradientAccumulation" if is_training else "deviceIterations"
-    more = (
-        f" Please note that a model with {n_stages} pipeline stages in PopTorch will have an"
-        f" additional {n_stages - 1} stages when training."
-    )
-    raise createPoptorchError(
-        f"poptorch.Options().{option} must be greater than or equal to the number of pipeline"
-        f" stages ({needed}) when using poptorch.PipelinedExecution."
-        + (more if is_training else "")
-    )
-
-
-def _loss_of(interface: TorchProgram) -> str:
-    """Return the name of the output that is the loss.
-
-    It is the last one that is marked, else the last one that a loss of PyTorch computes, else the
-    last scalar.
-
-    Raises
-    ------
-    Error
-        When there is none.
-    """
-    if interface.losses:
-        return interface.losses[-1].output
-    scalars = [
-        name
-        for name, value in interface.model.outputs
-        if value.dtype.startswith("float") and int(np.prod(value.shape)) == 1
-    ]
-    computed = {
-        value.name
-        for operation in interface.model.operations
-        if operation.source.endswith("loss") or operation.source in _LOSSES
-        for value in operation.results
-    }
-    outputs = dict(interface.model.outputs)
-    losses = [name for name in scalars if outputs[name].name in computed]
-    if losses:
-        return losses[-1]
-    if not scalars:
-        raise createPoptorchError(
-            f"Couldn't find a loss in graph: {interface.model.name} returns"
-            f" {', '.join(name for name, _ in interface.model.outputs) or 'nothing'}, of which"
-            " none is a floating-point scalar; return the loss, marked by poptorch.identity_loss"
-            " if it is not the last scalar"
-        )
-    return scalars[-1]
 
 
 def _trained(graph: Exported, options: Options, optimizer: Descent) -> Model:
@@ -295,9 +49,9 @@ def _trained(graph: Exported, options: Options, optimizer: Descent) -> Model:
     model, plan = graph.model, BatchPlan.of(options)
     seed = options.random_seed if options.exists("random_seed") else 0
     anchors = [
-        name.removeprefix(_GRADIENT)
+        name.removeprefix(GRADIENT)
         for name, *_ in options.anchored_tensors.values()
-        if name.startswith(_GRADIENT)
+        if name.startswith(GRADIENT)
     ]
     if not anchors and not any(parameter.is_trainable for parameter in model.parameters):
         return in_training_mode(model, seed, plan.n_replicas)
@@ -363,7 +117,7 @@ class DeviceProgram:
         self._watched = [
             name
             for name, *_ in options.anchored_tensors.values()
-            if name == _SCALE or name.startswith(_UPDATED)
+            if name == SCALE or name.startswith(UPDATED)
         ]
         self.cycles = 0
         with engine_errors():
@@ -470,20 +224,18 @@ class DeviceProgram:
 
     def _held_before(self) -> dict[str, Array]:
         """Return what a step begins with, where it is anchored."""
-        if _SCALE not in self._watched:
+        if SCALE not in self._watched:
             return {}
-        return {_SCALE: self.held().get(_HELD_SCALE, np.ones((), np.float32))}
+        return {SCALE: self.held().get(_HELD_SCALE, np.ones((), np.float32))}
 
     def _held_after(self) -> dict[str, Array]:
         """Return what a step leaves, where it is anchored."""
-        names = [name for name in self._watched if name != _SCALE]
+        names = [name for name in self._watched if name != SCALE]
         if not names:
             return {}
         held, weights = self.held(), self.graph.interface.parameters
         return {
-            name: held[weights.get(of, of)]
-            for name in names
-            for of in [name.removeprefix(_UPDATED)]
+            name: held[weights.get(of, of)] for name in names for of in [name.removeprefix(UPDATED)]
         }
 
     def _squeezed(self, array: Array) -> Array:
@@ -493,21 +245,38 @@ class DeviceProgram:
         return array[0] if self.compiled.model.n_rounds == 1 else array
 
     def held(self) -> dict[str, Array]:
-        """Return all that the device holds, by name."""
+        """Return all that the device holds, by name.
+
+        Of what groups of replicas have of their own, it is an array with a dimension for groups.
+        """
+        groups = self.graph.groups
         with engine_errors(), self.engine.recording(False):
-            return self.compiled.read_held(self.engine)
+            if not groups.groups:
+                return self.compiled.read_held(self.engine)
+            replicas = self.compiled.read_replicas(self.engine)
+        held = dict(replicas[0])
+        for name in held:
+            if group := groups.find(name):
+                held[name] = groups.of_groups(group, [own[name] for own in replicas])
+        return held
 
     def hold(self, arrays: Mapping[str, Array]) -> None:
         """Set what the device holds; values that are not given stay as they are."""
         known = {value.name: value for value in self.compiled.held}
-        fitting = {
-            name: np.asarray(array).astype(known[name].dtype).reshape(known[name].shape)
-            for name, array in arrays.items()
-            if name in known
-        }
-        if fitting:
+        groups = self.graph.groups
+        shared: dict[str, Array] = {}
+        apart: dict[str, list[Array]] = {}
+        for name, array in arrays.items():
+            if name not in known:
+                continue
+            fitting, shape = np.asarray(array).astype(known[name].dtype), known[name].shape
+            if group := groups.find(name):
+                apart[name] = groups.of_replicas(group, fitting.reshape(-1, *shape))
+            else:
+                shared[name] = fitting.reshape(shape)
+        if shared or apart:
             with engine_errors(), self.engine.recording(False):
-                self.compiled.write_held(self.engine, fitting)
+                self.compiled.write_held(self.engine, shared, apart)
 
     def set_optimizer(self, optimizer: Descent) -> None:
         """Change the numbers of the optimizer.

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 
 from poptorch._logging import warn_once
 from poptorch.enums import MultiConvPlanType
+from poptorch.errors import createPoptorchError
 
 __all__ = ["MultiConv"]
 
 
 class MultiConv:
-    """Convolutions in a ``with`` would run at the same time; they run one after the other."""
+    """Convolutions in a ``with`` would run at the same time; they run one after the other.
+
+    Raises
+    ------
+    Error
+        When one is inside another.
+    """
+
+    #: How many of them a model is in.
+    _depth: ClassVar[list[int]] = [0]
 
     def __init__(self) -> None:
         self._stated: dict[str, Any] = {}
@@ -100,7 +110,11 @@ class MultiConv:
         return self
 
     def __enter__(self) -> None:
+        if self._depth[0]:
+            raise createPoptorchError("Nested poptorch.MultiConv is not supported")
+        self._depth[0] += 1
         warn_once("poptorch.MultiConv", "convolutions run one after the other")
 
     def __exit__(self, *_: object) -> None:
         """End the convolutions."""
+        self._depth[0] -= 1

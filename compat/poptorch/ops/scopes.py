@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from poptorch._logging import warn_once
+from tilescope.engine.frontend.torch import markers
 
 __all__ = ["Attribute", "NameScope"]
 
 
 class NameScope:
-    """Operations in a ``with`` would have a name in front of theirs; they keep those of modules.
+    """Operations in a ``with`` have a name in front of theirs, in reports too.
 
     Parameters
     ----------
@@ -26,12 +28,14 @@ class NameScope:
     def __init__(self, name: str) -> None:
         assert isinstance(name, str), "Parameter to NameScope must be a string"
         self.name = name
+        self._stack = ExitStack()
 
     def __enter__(self) -> None:
-        warn_once("poptorch.NameScope", "operations have the names of their modules")
+        self._stack.enter_context(markers.scoped(self.name))
 
     def __exit__(self, *_: object) -> None:
         """End the scope."""
+        self._stack.close()
 
 
 class Attribute:

@@ -21,11 +21,12 @@ class VariableAttributes:
     def __init__(
         self, variable_attributes: Iterable[str], allowed_attributes: Iterable[str]
     ) -> None:
-        self._variable, self._allowed = set(variable_attributes), [*allowed_attributes]
+        self._variable_attributes = [*variable_attributes]
+        self._allowed_attributes = [*allowed_attributes]
 
     def isConstant(self, attr: str) -> bool:
         """Whether a number is a constant of the program."""
-        return attr not in self._variable
+        return attr not in self._variable_attributes
 
     def markAsConstant(self, attr: str) -> None:
         """Make a number a constant of the program.
@@ -36,7 +37,7 @@ class VariableAttributes:
             When the number is unknown.
         """
         self._check(attr)
-        self._variable.discard(attr)
+        self._variable_attributes = [name for name in self._variable_attributes if name != attr]
 
     def markAsVariable(self, attr: str) -> None:
         """Let the host change a number.
@@ -47,8 +48,9 @@ class VariableAttributes:
             When the number is unknown.
         """
         self._check(attr)
-        self._variable.add(attr)
+        if self.isConstant(attr):
+            self._variable_attributes.append(attr)
 
     def _check(self, attr: str) -> None:
-        allowed = self._allowed
+        allowed = self._allowed_attributes
         assert attr in allowed, f"Unknown attribute {attr}, allowed values: {allowed}"

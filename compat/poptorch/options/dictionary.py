@@ -129,7 +129,7 @@ class OptionsDict:
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        hidden = ("_values", "_is_frozen")
+        hidden = ("_values", "_is_frozen", "_states_strategy")
         others = {key: v for key, v in self.__dict__.items() if key not in hidden}
         shown = ", ".join(f"{key}={value!r}" for key, value in {**self._values, **others}.items())
         return f"{type(self).__name__}({shown})"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
+
+import torch
 
 from poptorch.enums import MeanReductionStrategy, ReductionType
 from poptorch.options.dictionary import OptionsDict
@@ -16,6 +18,7 @@ class TrainingOptions(OptionsDict):
 
     def __init__(self, popart_options: PopartOptions) -> None:
         self._popart_options = popart_options
+        self._states_strategy = [False]
         super().__init__(
             gradient_accumulation=1,
             accumulation_and_replication_reduction_type=ReductionType.Mean,
@@ -50,7 +53,16 @@ class TrainingOptions(OptionsDict):
     ) -> Self:
         """Set when a mean is divided."""
         self.set(meanAccumulationAndReplicationReductionStrategy=mean_reduction_strategy)
+        self._states_strategy[0] = True
         return self
+
+    def _choose_strategy(self, optimizer: Any) -> None:
+        """Choose when a mean is divided, where the program does not: at once for sums in half."""
+        is_half = getattr(optimizer, "accum_type", None) is torch.float16
+        is_combined = getattr(optimizer, "use_combined_accum", False)
+        if is_half and not is_combined and not self._states_strategy[0]:
+            name = "meanAccumulationAndReplicationReductionStrategy"
+            self._values[name] = MeanReductionStrategy.Running
 
     def setAutomaticLossScaling(self, enabled: bool) -> Self:
         """Let the device choose the scale of the loss."""

@@ -116,14 +116,54 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     _check_devices(module)
     before = {name: parameter.grad for name, parameter in module.named_parameters()}
     try:
-        return _with_annotations(
-            torch, lambda: torch.export.export(module, tuple(args), dict(kwargs), strict=False)
-        )
+        with _adapted(torch):
+            return _with_annotations(
+                torch, lambda: torch.export.export(module, tuple(args), dict(kwargs), strict=False)
+            )
     except Exception as error:  # PyTorch's errors have no common base
         raise BadModel(_sentence(module, error)) from error
     finally:
         for name, parameter in module.named_parameters():
             parameter.grad = before[name]
+
+
+@contextmanager
+def _adapted(torch: Any) -> Iterator[None]:
+    """Let functions take what the engine takes, and PyTorch does not on the host.
+
+    Convolutions of halves take weights in float, and the other way round: in the type of what they
+    are applied to. The loss of alignments takes lengths as lists; PyTorch reads elements of targets
+    then, which an export does not have.
+    """
+    from torch.overrides import TorchFunctionMode
+
+    functional = torch.nn.functional
+    loss = functional.ctc_loss
+    convolutions = [
+        getattr(functional, f"conv{kind}{n}d") for kind in ("", "_transpose") for n in (1, 2, 3)
+    ]
+    floats = (torch.float16, torch.float32)
+
+    def of_type_of(x: Any, weight: Any) -> Any:
+        is_mixed = isinstance(weight, torch.Tensor) and weight.dtype != x.dtype
+        return weight.to(x.dtype) if is_mixed and {x.dtype, weight.dtype} <= {*floats} else weight
+
+    class Adapting(TorchFunctionMode):  # type: ignore[misc]  # of a package without types
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            args, kwargs = list(args), dict(kwargs or {})
+            if func in convolutions:
+                x = args[0] if args else kwargs["input"]
+                args[1:3] = [of_type_of(x, item) for item in args[1:3]]
+                kwargs |= {k: of_type_of(x, kwargs[k]) for k in ("weight", "bias") if k in kwargs}
+            elif func is loss:
+                args[2:4] = [torch.as_tensor(item, dtype=torch.int64) for item in args[2:4]]
+                for name in ("input_lengths", "target_lengths"):
+                    if name in kwargs:
+                        kwargs[name] = torch.as_tensor(kwargs[name], dtype=torch.int64)
+            return func(*args, **kwargs)
+
+    with Adapting():
+        yield
 
 
 def _with_annotations(torch: Any, call: Callable[[], Any]) -> Any:

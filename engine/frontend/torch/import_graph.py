@@ -10,7 +10,7 @@ from typing import Any
 
 from tilescope.engine.errors import BadModel, UnsupportedOperators
 from tilescope.engine.frontend.torch.emission import Emission
-from tilescope.engine.frontend.torch.places import line_of, module_path, place_of
+from tilescope.engine.frontend.torch.places import line_of, module_path, place_of, scope_of
 from tilescope.engine.frontend.torch.promotion import dtype_name
 from tilescope.engine.frontend.torch.table import reason_of, rule_of
 from tilescope.engine.ir import IrBuilder, Placement, ResultType, Value
@@ -157,8 +157,9 @@ class GraphImport:
             ) from error
 
     def _name(self, node: Any) -> str:
-        """Return the debug name of a node: module path, operator, and a number if it repeats."""
-        path = module_path(node).replace(".", "/")
+        """Return the debug name: scope, module path, operator, and a number if it repeats."""
+        parts = (scope_of(node), module_path(node).replace(".", "/"))
+        path = "/".join(part for part in parts if part)
         kind = str(node.target).split(".")[-2 if _is_overload(node.target) else -1]
         kind = re.sub(r"^_*(native_)?(.+?)(_legit.*|_functional)?$", r"\2", kind)
         name = f"{path}/{kind}" if path else kind

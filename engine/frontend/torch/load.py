@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -17,7 +17,7 @@ from tilescope.engine.frontend.torch.program import MarkedLoss, OutputName, Torc
 from tilescope.engine.frontend.torch.promotion import dtype_name
 from tilescope.engine.frontend.torch.sizes import sizes_of
 from tilescope.engine.frontend.torch.structure import leaf_names
-from tilescope.engine.ir import IrBuilder, Parameter, Purpose, State, Update, Value
+from tilescope.engine.ir import IrBuilder, Parameter, Purpose, ReplicaGroup, State, Update, Value
 from tilescope.engine.notice import Notice
 
 __all__ = ["load_torch"]
@@ -35,6 +35,8 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
     dims: Mapping[str, int] | None = None,
     name: str = "",
     holds_weights: bool = False,
+    returns_written: bool = False,
+    shared_by: Mapping[str, ReplicaGroup] | None = None,
 ) -> TorchProgram:
     """Return the operator graph of a module, with the structure of its arguments and results.
 
@@ -61,6 +63,12 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
         Whether the device holds all parameters, and the buffers of floating-point numbers, from run
         to run, so that the host can change them. Otherwise those that nothing changes are
         constants.
+    returns_written
+        Whether the model has what the module writes into its arguments among its outputs; see
+        `TorchProgram.written`.
+    shared_by
+        The replicas that share a parameter, by its module path, where not all do. The module has
+        what the first group has.
 
     Raises
     ------
@@ -76,6 +84,7 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
     builder = IrBuilder(name or _name_of(source))
     builder.keeps_draws = True
     held = _Held.of(program, holds_weights)
+    held.shared_by = {held.names[path]: group for path, group in (shared_by or {}).items()}
     chosen = held.chosen(trained, frozen) if is_training else frozenset()
     sizes = sizes_of(program, args, kwargs or {}, dims or {})
     facts: dict[str, Any] = {}
@@ -83,12 +92,14 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
     names = leaf_names(program)
     taken = set(held.names.values())
     in_leaves: list[tuple[str, Any]] = []
+    labels: dict[str, str] = {}
     for spec, node in zip(program.graph_signature.input_specs, _placeholders(program), strict=True):
         kind = spec.kind.name
         if kind == "USER_INPUT":
             label = names.inputs[len(in_leaves)]
             while label in taken:
                 label += "_"
+            labels[node.name] = label
             if isinstance(node.meta.get("val"), torch.Tensor):
                 dtype = dtype_name(node.meta["val"].dtype, f"Argument {label!r}")
                 shape = [graph.size_of(size) for size in node.meta["val"].shape]
@@ -105,46 +116,105 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
         else:
             raise BadModel(f"The module has an input of kind {kind.lower()}, which is unsupported")
     results = graph.add_nodes()
-    outputs: list[tuple[str, Value]] = []
-    out_leaves: list[Any] = []
-    updates: list[Update] = []
-    notices: list[Notice] = []
+    returned = _Results(names.outputs, labels, returns_written)
     for spec, result in zip(program.graph_signature.output_specs, results, strict=True):
-        kind = spec.kind.name
-        if kind == "USER_OUTPUT":
-            label = names.outputs[len(out_leaves)]
-            if isinstance(result, Value):
-                outputs.append((label, result))
-                out_leaves.append(OutputName(label))
-            else:
-                out_leaves.append(result)
-        elif kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
-            state = held.value(spec.target, chosen)
-            assert isinstance(state, Parameter | State), "what changes is held"
-            updates.append(Update(state, result))
-        elif kind == "USER_INPUT_MUTATION":
-            message = f"The module writes into its argument {spec.target!r}, which stays as it is"
-            notices.append(Notice("info", "argument_written", message))
-        else:
-            raise BadModel(f"The module has a result of kind {kind.lower()}, which is unsupported")
+        returned.add(spec, result, lambda path: held.value(path, chosen))
+    outputs = returned.outputs
     marked: Mapping[Value, str] = facts.get("losses", {})
     losses = [MarkedLoss(label, marked[v]) for label, v in outputs if v in marked]
     model = replace(
         builder.finish(outputs),
         front_end="torch",
-        updates=tuple(updates),
-        notices=tuple(notices),
+        updates=tuple(returned.updates),
+        notices=tuple(returned.notices),
     )
     return TorchProgram(
         model,
         parameters={path: held.names[path] for path in held.parameters},
         buffers={path: held.names[path] for path in held.buffers},
         losses=tuple(losses),
+        written=returned.written,
         in_spec=program.call_spec.in_spec,
         out_spec=program.call_spec.out_spec,
         in_leaves=tuple(in_leaves),
-        out_leaves=tuple(out_leaves),
+        out_leaves=tuple(returned.leaves),
     )
+
+
+@dataclass
+class _Results:
+    """What the results of a program are.
+
+    Parameters
+    ----------
+    names
+        Of what the module returns.
+    labels
+        Names of inputs by those of their nodes.
+    returns_written
+        Whether what the module writes into its arguments is among the outputs.
+
+    Attributes
+    ----------
+    outputs
+        Of the model.
+    leaves
+        What the module returns: names of outputs, and constants.
+    updates
+        Of what the device holds.
+    written
+        Outputs by the names of the inputs that they are written into.
+    notices
+        Writes that do not reach the arguments.
+    """
+
+    names: Sequence[str]
+    labels: Mapping[str, str]
+    returns_written: bool
+    outputs: list[tuple[str, Value]] = field(default_factory=list)
+    leaves: list[Any] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    written: dict[str, str] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+
+    def add(self, spec: Any, result: Any, held: Callable[[str], Value]) -> None:
+        """Take a result.
+
+        Parameters
+        ----------
+        spec
+            What PyTorch says of it.
+        result
+            The value, or a constant that the module returns.
+        held
+            Returns what the device holds of a parameter or buffer.
+
+        Raises
+        ------
+        BadModel
+            When it is of a kind that models do not have.
+        """
+        kind = spec.kind.name
+        if kind == "USER_OUTPUT":
+            label = self.names[len(self.leaves)]
+            if isinstance(result, Value):
+                self.outputs.append((label, result))
+                self.leaves.append(OutputName(label))
+            else:
+                self.leaves.append(result)
+        elif kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
+            state = held(spec.target)
+            assert isinstance(state, Parameter | State), "what changes is held"
+            self.updates.append(Update(state, result))
+        elif kind != "USER_INPUT_MUTATION":
+            raise BadModel(f"The module has a result of kind {kind.lower()}, which is unsupported")
+        elif self.returns_written:
+            label = self.labels[spec.target]
+            self.written[label] = f"{label}/written"
+            self.outputs.append((self.written[label], result))
+        else:
+            message = f"The module writes into its argument {spec.target!r}, which stays as it is"
+            self.notices.append(Notice("info", "argument_written", message))
 
 
 @dataclass
@@ -163,6 +233,8 @@ class _Held:
         Names of those that the program writes.
     is_held
         Whether the device holds floating-point numbers that nothing changes, too.
+    shared_by
+        The replicas that share a value, by its name, where not all do.
     """
 
     tensors: Mapping[str, Any]
@@ -172,6 +244,7 @@ class _Held:
     changing: frozenset[str]
     is_held: bool = False
     values: dict[str, Value] = field(default_factory=dict)
+    shared_by: Mapping[str, ReplicaGroup] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: Any, holds_weights: bool = False) -> _Held:
@@ -243,7 +316,14 @@ class _Held:
             if label in self.changing or is_held:
                 value: Value = State(label, array.shape, dtype, array, purpose=Purpose.WEIGHT)
             else:
-                value = Parameter(label, array.shape, dtype, array, label in chosen)
+                value = Parameter(
+                    label,
+                    array.shape,
+                    dtype,
+                    array,
+                    is_trainable=label in chosen,
+                    shared_by=self.shared_by.get(label),
+                )
             self.values[label] = value
         return self.values[label]
 

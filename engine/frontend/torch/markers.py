@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tilescope.engine.errors import BadInput
-from tilescope.engine.frontend.torch.places import PATH_KEY
+from tilescope.engine.frontend.torch.places import PATH_KEY, SCOPE_KEY
 
 if TYPE_CHECKING:
     import torch
@@ -29,12 +29,15 @@ __all__ = [
     "placed",
     "print_tensor",
     "recomputation_checkpoint",
+    "scoped",
     "serialized_matmul",
 ]
 
 _NONE = -1
 #: Path of the blocks that `named` is in.
 _PATH: ContextVar[str] = ContextVar("path", default="")
+#: Names of the blocks that `scoped` is in.
+_SCOPE: ContextVar[str] = ContextVar("scope", default="")
 
 #: Schemas of the operators that return their operand.
 _SAME = {
@@ -163,15 +166,35 @@ def named(path: str) -> Iterator[None]:
     path
         Of a layer that is no module of PyTorch: what its operations are named after.
     """
+    with _annotated(PATH_KEY, _PATH, path, "."):
+        yield
+
+
+@contextmanager
+def scoped(name: str) -> Iterator[None]:
+    """Let the names of what a block computes begin with a name, behind those of blocks around it.
+
+    Parameters
+    ----------
+    name
+        What stands before the paths of modules.
+    """
+    with _annotated(SCOPE_KEY, _SCOPE, name, "/"):
+        yield
+
+
+@contextmanager
+def _annotated(key: str, variable: ContextVar[str], name: str, joint: str) -> Iterator[None]:
+    """Annotate the nodes of a block with the names of the blocks around them, and one more."""
     import torch
 
-    around = _PATH.get()
-    token = _PATH.set(f"{around}.{path}" if around else path)
+    around = variable.get()
+    token = variable.set(f"{around}{joint}{name}" if around else name)
     try:
-        with torch.fx.traceback.annotate({PATH_KEY: _PATH.get()}):
+        with torch.fx.traceback.annotate({key: variable.get()}):
             yield
     finally:
-        _PATH.reset(token)
+        variable.reset(token)
 
 
 def nop(x: torch.Tensor) -> torch.Tensor:

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["PATH_KEY", "line_of", "module_path", "place_of"]
+__all__ = ["PATH_KEY", "SCOPE_KEY", "line_of", "module_path", "place_of", "scope_of"]
 
 #: Under which a node's own facts have the path that `markers.named` gave it.
 PATH_KEY = "path"
+#: Under which they have the names that `markers.scoped` puts before it.
+SCOPE_KEY = "scope"
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
 
@@ -24,6 +26,11 @@ def module_path(node: Any) -> str:
     path = paths[-1] if paths else ""
     # A module that is called several times has "@1" and so on behind its path.
     return "" if path.startswith("_empty") else re.sub(r"@\d+$", "", str(path))
+
+
+def scope_of(node: Any) -> str:
+    """Return the names that stand before the path of a node, as `markers.scoped` states them."""
+    return str((node.meta.get("custom") or {}).get(SCOPE_KEY, ""))
 
 
 def line_of(node: Any) -> tuple[str, int] | None:

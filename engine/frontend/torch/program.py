@@ -45,12 +45,16 @@ class TorchProgram:
         change are states of the model.
     losses
         Outputs that are marked as losses.
+    written
+        Outputs with what the module writes into its arguments, by the names of inputs: they come
+        after those that the module returns, if `load_torch` was told to return them.
     """
 
     model: Model
     parameters: Mapping[str, str]
     buffers: Mapping[str, str]
     losses: tuple[MarkedLoss, ...]
+    written: Mapping[str, str]
     in_spec: Any = field(repr=False)
     out_spec: Any = field(repr=False)
     in_leaves: tuple[tuple[str, Any], ...] = field(repr=False)

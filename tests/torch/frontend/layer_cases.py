@@ -81,6 +81,26 @@ CASES = [
     case("addmv", torch.addmv, drawn(3), drawn(3, 4), drawn(4)),
     case("addr", torch.addr, drawn(3, 4), drawn(3), drawn(4)),
     case("addbmm", torch.addbmm, drawn(3, 5), drawn(2, 3, 4), drawn(2, 4, 5)),
+    *(
+        case(
+            f"{name} without {what}",
+            lambda *operands, name=name, numbers=numbers: getattr(torch, name)(
+                *operands, **numbers
+            ),
+            *(torch.full_like(x, torch.nan) if n in where else x for n, x in enumerate(operands)),
+            has_gradient=False,
+        )
+        for name, operands in (
+            ("addmm", (drawn(3, 5), drawn(3, 4), drawn(4, 5))),
+            ("addmv", (drawn(3), drawn(3, 4), drawn(4))),
+            ("addbmm", (drawn(3, 5), drawn(2, 3, 4), drawn(2, 4, 5))),
+        )
+        for what, numbers, where in (
+            ("bias", {"beta": 0, "alpha": 0.5}, (0,)),
+            ("product", {"beta": 0.5, "alpha": 0}, (1, 2)),
+            ("either", {"beta": 0, "alpha": 0}, (0, 1, 2)),
+        )
+    ),
     case(
         "baddbmm",
         lambda a, b, c: torch.baddbmm(a, b, c, beta=0.5, alpha=2),

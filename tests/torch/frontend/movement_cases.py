@@ -257,6 +257,14 @@ CASES = [
     ),
     case("one_hot", lambda i: functional.one_hot(i, 6), integers(2, 3)),
     case("bucketize", lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 0.5])), _M),
+    case("bucketize promoted", lambda x: torch.bucketize(x, torch.tensor([-1, 0, 1])), _M),
+    case(
+        "searchsorted promoted",
+        torch.searchsorted,
+        torch.tensor([[-1, 0, 1]] * 4),
+        _M,
+        has_gradient=False,
+    ),
     case(
         "bucketize right",
         lambda x: torch.bucketize(x, torch.tensor([1, 3]), right=True),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilescope.engine.frontend.torch.emission import Emission, Rule, Rules
+from tilescope.engine.frontend.torch.promotion import promoted
 from tilescope.engine.ir import Parameter, Value
 
 __all__ = ["RULES"]
@@ -334,7 +335,8 @@ def _one_hot(emit: Emission, x: Value, num_classes: int = -1) -> Value:
 def _bucketize(
     emit: Emission, x: Any, boundaries: Value, *, out_int32: bool = False, right: bool = False
 ) -> Value:
-    x = emit.value(x, boundaries.dtype)
+    dtype = promoted([x, boundaries])
+    x, boundaries = emit.value(x, dtype), emit.cast(boundaries, dtype)
     spread = emit.reshape(x, (*x.shape, 1))
     below = emit("LessOrEqual" if right else "Less", boundaries, spread)
     count = emit.reduced("ReduceSum", emit.cast(below, "int32"), [len(x.shape)], keeps=False)
@@ -355,8 +357,10 @@ def _searchsorted(
         emit.refuse("with a sorter is not supported")
     if len(boundaries.shape) == 1:
         return _bucketize(emit, x, boundaries, right=right or side == "right")
+    dtype = promoted([x, boundaries])
+    boundaries = emit.cast(boundaries, dtype)
     limits = emit.reshape(boundaries, (*boundaries.shape[:-1], 1, boundaries.shape[-1]))
-    spread = emit.reshape(emit.cast(x, boundaries.dtype), (*x.shape, 1))
+    spread = emit.reshape(emit.value(x, dtype), (*x.shape, 1))
     below = emit("LessOrEqual" if right or side == "right" else "Less", limits, spread)
     count = emit.reduced("ReduceSum", emit.cast(below, "int32"), [len(x.shape)], keeps=False)
     return emit.cast(count, emit.dtype)

@@ -13,12 +13,16 @@ from tilescope.engine.ir import Value
 __all__ = ["RULES"]
 
 
-def _ones(emit: Emission, n: int, dtype: str) -> Value:
-    return emit.constant(np.ones(n), dtype)
+def _scale(emit: Emission, x: Value, weight: Value | None, shape: int | Sequence[int]) -> Value:
+    """Return what a normalised tensor is multiplied by, in the type of the tensor; ones if None."""
+    if weight is None:
+        return emit.constant(np.ones(shape), x.dtype)
+    return emit.cast(weight, x.dtype)
 
 
-def _zeros(emit: Emission, n: int, dtype: str) -> Value:
-    return emit.constant(np.zeros(n), dtype)
+def _shift(emit: Emission, x: Value, bias: Value | None, n: int) -> Value:
+    """Return what a normalised tensor is added to, in the type of the tensor; zeros if None."""
+    return emit.constant(np.zeros(n), x.dtype) if bias is None else emit.cast(bias, x.dtype)
 
 
 def _batch_norm(
@@ -49,8 +53,7 @@ def _normalised(
 ) -> tuple[Value, Value | None, Value | None]:
     """Return a batch normalisation, and its running statistics if it has them."""
     n = x.shape[1]
-    weight = weight or _ones(emit, n, x.dtype)
-    bias = bias or _zeros(emit, n, x.dtype)
+    weight, bias = _scale(emit, x, weight, n), _shift(emit, x, bias, n)
     if not is_training:
         assert mean is not None
         assert variance is not None
@@ -112,8 +115,8 @@ def _layer_norm(
     *_: Any,
 ) -> Value:
     rank = len(shape)
-    scale: Value = emit.constant(np.ones(shape), x.dtype) if weight is None else weight
-    operands = [x, scale] if bias is None else [x, scale, bias]
+    scale = _scale(emit, x, weight, shape)
+    operands = [x, scale] if bias is None else [x, scale, emit.cast(bias, x.dtype)]
     return emit("LayerNormalization", *operands, axis=len(x.shape) - rank, epsilon=eps)
 
 
@@ -128,7 +131,7 @@ def _rms_norm(
     weight: Value | None = None,
     eps: float | None = None,
 ) -> Value:
-    scale: Value = emit.constant(np.ones(shape), x.dtype) if weight is None else weight
+    scale = _scale(emit, x, weight, shape)
     epsilon = float(np.finfo(x.dtype).eps) if eps is None else eps
     return emit("RMSNormalization", x, scale, axis=len(x.shape) - len(shape), epsilon=epsilon)
 
@@ -143,8 +146,7 @@ def _group_norm(
     *_: Any,
 ) -> Value:
     n = x.shape[1]
-    weight = weight or _ones(emit, n, x.dtype)
-    bias = bias or _zeros(emit, n, x.dtype)
+    weight, bias = _scale(emit, x, weight, n), _shift(emit, x, bias, n)
     if len(x.shape) == 2:
         image = emit.reshape(x, (*x.shape, 1))
         out = emit("GroupNormalization", image, weight, bias, num_groups=n_groups, epsilon=eps)
@@ -181,8 +183,7 @@ def _instance_norm(
     n = x.shape[1]
     if not uses_input_stats:
         return _normalised(emit, x, weight, bias, mean, variance, False, momentum, eps)[0]
-    weight = _ones(emit, n, x.dtype) if weight is None else weight
-    bias = _zeros(emit, n, x.dtype) if bias is None else bias
+    weight, bias = _scale(emit, x, weight, n), _shift(emit, x, bias, n)
     return emit("InstanceNormalization", x, weight, bias, epsilon=eps)
 
 

@@ -26,10 +26,9 @@ def _matmul(emit: Emission, a: Value, b: Value, *_: Any, **__: Any) -> Value:
 
 
 def _linear(emit: Emission, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    if bias is None:
-        x, weight = _in_one_type(emit, x, weight)
-    else:
-        x, weight, bias = _in_one_type(emit, x, weight, bias)
+    if "float16" in (x.dtype, weight.dtype):  # of a layer, what it is applied to decides
+        weight = emit.cast(weight, x.dtype)
+        bias = None if bias is None else emit.cast(bias, x.dtype)
     if len(weight.shape) == 1:
         out = emit("MatMul", x, weight)
     elif len(x.shape) == 2 and bias is not None:
@@ -39,28 +38,42 @@ def _linear(emit: Emission, x: Value, weight: Value, bias: Value | None = None) 
     return out if bias is None else emit("Add", out, bias)
 
 
+def _weighted(
+    emit: Emission, product: Value, bias: Value, alpha: float, beta: float, *, keeps: bool = False
+) -> Value:
+    """Return alpha times a product, plus beta times a bias.
+
+    Where a number is 0, the term does not count, even if it is not finite, as in BLAS; ``keeps``
+    says that the product counts all the same.
+    """
+    if alpha == 0 and not keeps:
+        if beta == 0:
+            return emit.constant(np.zeros(emit.shape), product.dtype)
+        return emit.expand(emit.scaled(bias, beta), emit.shape)
+    product = emit.scaled(product, alpha)
+    return product if beta == 0 else emit("Add", product, emit.scaled(bias, beta))
+
+
 def _addmm(
     emit: Emission, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1, **_: Any
 ) -> Value:
     a, b, bias = _in_one_type(emit, a, b, bias)
-    product = emit.scaled(emit("MatMul", a, b), alpha)
-    if beta == 0:
-        return product
-    return emit("Add", product, emit.scaled(bias, beta))
+    keeps = emit.source.startswith("aten.baddbmm")
+    return _weighted(emit, emit("MatMul", a, b), bias, alpha, beta, keeps=keeps)
 
 
 def _addbmm(
     emit: Emission, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1
 ) -> Value:
+    a, b, bias = _in_one_type(emit, a, b, bias)
     product = emit.reduced("ReduceSum", emit("MatMul", a, b), [0], keeps=False)
-    return emit("Add", emit.scaled(product, alpha), emit.scaled(bias, beta))
+    return _weighted(emit, product, bias, alpha, beta)
 
 
 def _addr(
     emit: Emission, bias: Value, a: Value, b: Value, *, beta: Any = 1, alpha: Any = 1
 ) -> Value:
-    outer = _outer(emit, a, b)
-    return emit("Add", emit.scaled(outer, alpha), emit.scaled(bias, beta))
+    return _weighted(emit, _outer(emit, a, b), bias, alpha, beta, keeps=True)
 
 
 def _outer(emit: Emission, a: Value, b: Value) -> Value:
