@@ -59,6 +59,9 @@ _OF_SGD = {
 _OF_ADAM = {"lr": "lr", "weight_decay": "weight_decay", "eps": "eps"}
 _ZERO_DECAY = {"weight_decay": 0.0, "eps": 1e-8}
 
+#: Numbers that the host may set later where their first value leaves gradients as they are.
+_MAY_VARY = ("weight_decay", "momentum", "loss_scaling")
+
 #: Numbers that are constants always.
 _ALWAYS_CONSTANT = ("alpha", "betas", "nesterov")
 
@@ -255,9 +258,8 @@ def _numbers(
     scale = getattr(optimizer, "loss_scaling", 1.0)
     if scale == 1.0 if variable is None else variable.isConstant("loss_scaling"):
         constants.append("loss_scaling")
-    varying = tuple(
-        key for key in ("weight_decay", "momentum") if key in numbers and key not in constants
-    )
+    stated = (*numbers, "loss_scaling")
+    varying = tuple(key for key in _MAY_VARY if key in stated and key not in constants)
     numbers |= {"constants": tuple(constants), "varying": varying}
     if kind.engine is training.Sgd:
         has_velocity = numbers["momentum"] != 0 or "momentum" in varying

@@ -81,8 +81,8 @@ class Descent(ABC):
     constants
         Names of those that the host leaves as they are, otherwise.
     varying
-        Names of those that the program computes with though they are 0, since the host may set
-        another value later: weight decay and momentum.
+        Names of those that the program computes with though they are 0, or 1 for the loss scaling,
+        since the host may set another value later: weight decay, momentum and loss scaling.
     state_dtype
         Type of what the optimiser keeps of a weight: ``float32`` or ``float16``; empty for
         that which the optimiser computes in. Squares of gradients stay float.
@@ -330,7 +330,7 @@ class Descent(ABC):
     def common_numbers(self, factor: float) -> dict[str, Number]:
         """Return the numbers that all weights have in common."""
         numbers: dict[str, Number] = {}
-        if self.loss_scaling != 1:
+        if self.loss_scaling != 1 or (self.scaling is None and "loss_scaling" in self.varying):
             numbers["lossScaling"] = Number(self.loss_scaling, ("loss_scaling",))
         if self.clip_value:
             numbers["clipValue"] = Number(self.clip_value, ("clip_value",))
