@@ -150,7 +150,7 @@ bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where
 bench-start: $(READY)  ## Print the processor time of first runs on a machine, and of compiling two models; never fails on time; needs a network connection the first time
 	@$(BIN)/python -m pytest tests/bench/test_start.py tests/bench/test_compile.py -k "fresh or catalogue" -s -q
 
-bench-train: $(TORCH_READY)  ## Print the processor time of training steps beside PyTorch's, and write it into the page of where time goes; never fails on time
+bench-train: $(TORCH_READY)  ## Print the processor time of training steps, of inference and of loading a module beside PyTorch's, and write it into the page of where time goes; never fails on time
 	@$(IN_TREE) $(TORCH_VENV)/bin/python -m tests.torch.speed
 	@$(BIN)/python docs/generate.py speed
 

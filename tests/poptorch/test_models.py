@@ -301,6 +301,23 @@ def test_saved_models_load_without_compiling(tmp_path: Path) -> None:
     assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_programs_of_files_take_the_weights_of_the_module(is_trained: bool, tmp_path: Path) -> None:
+    file, (x, labels) = str(tmp_path / "model.poptorch"), batch(4)
+
+    def wrapped(model: torch.nn.Module) -> poptorch.PoplarExecutor:
+        if not is_trained:
+            return poptorch.inferenceModel(model, quiet())
+        return poptorch.trainingModel(model, quiet(), torch.optim.SGD(model.parameters(), lr=0.1))
+
+    wrapped(Classifier()).compileAndExport(file, x, labels, export_model=False)
+    model = Classifier()
+    expected = model(x, labels)
+    device = wrapped(model)
+    device.loadExecutable(file)
+    torch.testing.assert_close(device(x, labels), expected)
+
+
 def test_cached_programs_are_found_again(tmp_path: Path) -> None:
     model, (x, _) = Classifier(), batch(4)
     for _ in range(2):
