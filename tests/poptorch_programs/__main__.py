@@ -34,6 +34,8 @@ class Program:
         percentage.
     least
         The smallest such percentage.
+    copies
+        A file below the folder, and where the program looks for it; both empty if nowhere.
     most
         Digits of either set that it sees; all of them if 0.
     """
@@ -43,6 +45,7 @@ class Program:
     pattern: str = ""
     least: float = 0.0
     most: int = 0
+    copies: tuple[str, str] = ("", "")
 
 
 #: All of them write a report. Left out are programs
@@ -64,7 +67,7 @@ PROGRAMS = (
     Program("poptorch", "docs/user_guide/trainingModel.py"),
     Program("poptorch", "docs/user_guide/device_iterations.py"),
     Program("poptorch", "docs/user_guide/poptorch_training_simple.py"),
-    Program("poptorch", "docs/user_guide/api.py"),
+    Program("poptorch", "docs/user_guide/api.py", copies=("poptorch.conf", "tmp/poptorch.conf")),
     Program("poptorch", "docs/user_guide/buffers.py"),
     Program("poptorch", "docs/user_guide/debugging.py"),
     Program("poptorch", "docs/user_guide/error_handling.py"),
@@ -78,7 +81,7 @@ PROGRAMS = (
     Program("tutorials", "tutorials/pytorch/efficient_data_loading/tuto_data_loading.py"),
     Program("tutorials", "tutorials/pytorch/mixed_precision/walkthrough.py", most=64),
     Program("tutorials", "tutorials/pytorch/observing_tensors/anchor_tensor_example.py"),
-    Program("tutorials", "tutorials/pytorch/pipelining/mnist_pipeline.py"),
+    Program("tutorials", "tutorials/pytorch/pipelining/mnist_pipeline.py", most=8000),
     Program("tutorials", "simple_applications/pytorch/mnist/mnist_poptorch.py"),
 )
 
@@ -91,6 +94,10 @@ def _outcome(program: Program, checkout: Path, scratch: Path, digits: Path) -> s
     folder = scratch / program.repository / Path(program.path).parent
     if not folder.exists():
         shutil.copytree(source.parent, folder, symlinks=True)
+    known, copy = program.copies
+    if copy:
+        (folder / copy).parent.mkdir(exist_ok=True)
+        shutil.copy(folder / known, folder / copy)
     # Other packages look for torchvision, too, and would ask the stub for more than data.
     stubs = [_STUBS] if "torchvision" in source.read_text() else []
     paths = [*stubs, ROOT, ROOT / "compat", os.environ.get("PYTHONPATH", "")]
