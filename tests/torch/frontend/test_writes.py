@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -70,7 +71,7 @@ def _whole_numbers(x):
 @pytest.mark.parametrize(
     "function", [_chain, _view_read_before, _view_afterwards, _masked, _whole_numbers]
 )
-def test_writes_without_a_second_trace(function: Callable, traces: list[object]) -> None:
+def test_writes_without_a_second_trace(function: Callable[..., Any], traces: list[object]) -> None:
     check_inference(Function(function), (_X,))
     assert not traces
 
@@ -128,7 +129,7 @@ def _argument(x):
         _parts,
     ],
 )
-def test_shared_memory_and_other_types(function: Callable) -> None:
+def test_shared_memory_and_other_types(function: Callable[..., Any]) -> None:
     check_inference(Function(function), (_X.abs(),), tolerance=1e-3)
 
 
