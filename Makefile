@@ -224,7 +224,7 @@ networks: $(READY)  ## As fidelity, with whole networks at several batches; take
 	@$(IN_TREE) $(BIN)/python -m tests.fidelity --networks
 	@$(BIN)/python docs/generate.py fidelity
 
-pods: $(READY)  ## As fidelity, with training steps on up to 16 IPUs; takes about a quarter of an hour and 8 GB
+pods: $(READY)  ## As fidelity, with training steps on up to 64 IPUs; takes about half an hour and 8 GB
 	@echo "==> published and simulated figures, training on Pods included"
 	@$(IN_TREE) $(BIN)/python -m tests.fidelity --pods
 	@$(BIN)/python docs/generate.py fidelity

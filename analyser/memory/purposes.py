@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from tilescope.analyser.cache import cached
 from tilescope.analyser.machine.target import Source, tile_range
-from tilescope.analyser.memory.liveness import curve, lifetimes, liveness_step_ids
+from tilescope.analyser.memory.liveness import (
+    lifetimes,
+    liveness_step_ids,
+    not_always_live_bytes,
+)
 from tilescope.analyser.memory.lowered_variables import (
     lowered_parts,
     variable_columns,
@@ -38,6 +42,7 @@ __all__ = [
 
 #: Places of purposes in columns of numbers.
 _NUMBER = {name: number for number, name in enumerate(PURPOSES)}
+_OF_PARTS = ("variable_id", "bytes", "start_step", "end_step")
 _BACKWARD = ("data gradient", "weight gradient", "recomputation")
 
 
@@ -125,15 +130,17 @@ def purposes(report: Report, source: Source = "all") -> Purposes:
         index = variable_positions(report, rows["variable_id"])
         n_bytes = np.array(columns["bytes"], np.int64)[index]
     else:
-        rows = lowered_parts(report, tiles.start, tiles.stop)
+        rows = lowered_parts(report, tiles.start, tiles.stop, *_OF_PARTS)
         index = variable_positions(report, rows["variable_id"])
         n_bytes = rows["bytes"]
     is_always = np.array(columns["is_always_live"], np.bool_)
-    change = np.zeros((len(PURPOSES), n_steps + 1), np.int64)
     goes = ~is_always[index]
-    place = of_variable[index][goes]
-    np.add.at(change, (place, rows["start_step"][goes]), n_bytes[goes])
-    np.subtract.at(change, (place, rows["end_step"][goes]), n_bytes[goes])
+    size, width = n_bytes[goes], n_steps + 1
+    row = of_variable[index][goes] * width
+    change = np.zeros(len(PURPOSES) * width, np.int64)
+    np.add.at(change, row + rows["start_step"][goes], size)
+    np.subtract.at(change, row + rows["end_step"][goes], size)
+    live = change.reshape(len(PURPOSES), width)[:, :-1]
     always = np.zeros(len(PURPOSES), np.int64)
     if source == "all":
         kept, sizes = np.flatnonzero(is_always), np.array(columns["bytes"], np.int64)
@@ -146,7 +153,7 @@ def purposes(report: Report, source: Source = "all") -> Purposes:
         for row, category in enumerate(categories(report))
         if not MEMORY_CATEGORY[category.name].is_variable
     )
-    return Purposes(source, always, np.cumsum(change[:, :-1], axis=1))
+    return Purposes(source, always, np.cumsum(live, axis=1))
 
 
 @cached
@@ -173,7 +180,7 @@ def purpose_totals(report: Report, source: Source = "all") -> tuple[PurposeTotal
     if not has_purposes(report):
         return ()
     found = purposes(report, source)
-    peak = int(curve(report, source).not_always_live_bytes.argmax()) if found.n_steps else None
+    peak = int(not_always_live_bytes(report, source).argmax()) if found.n_steps else None
     backward = backward_start(report)
     totals = []
     for number, item in enumerate(PURPOSES.values()):

@@ -36,9 +36,11 @@ from tilescope.engine.library.ctc_options import CtcLossOptions
 from tilescope.engine.library.gcl import cross_replica, within_replica
 from tilescope.engine.library.poplin import (
     allocators,
+    cholesky,
     convolution,
     general_product,
     transposed,
+    triangular,
     updates,
     weight_gradient,
 )
@@ -259,8 +261,17 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.popnn.recurrent.allocators": tuple(
         getattr(recurrent_allocators, name) for name in recurrent_allocators.__all__
     ),
+    "tilescope.engine.library.poplin.cholesky": tuple(
+        getattr(cholesky, name) for name in cholesky.__all__
+    ),
     "tilescope.engine.library.poplin.general_product": (general_product.general_product,),
     "tilescope.engine.library.poplin.transposed": (transposed.transposed_convolution,),
+    "tilescope.engine.library.poplin.triangular": (
+        triangular.create_triangular_solve_input_lhs,
+        triangular.create_triangular_solve_input_rhs,
+        triangular.triangular_mask,
+        triangular.triangular_solve,
+    ),
     "tilescope.engine.library.poplin.updates": (
         updates.convolution_bias_update,
         updates.convolution_weight_update,

@@ -65,11 +65,7 @@ def poplin_names() -> Iterator[Name]:
     yield Name("poplin/FullyConnected", "getMatMulPrePlanParameters", "", PLANNED)
     yield from _matmul_names()
     yield from all_of("poplin/MeshGrid", "linspace meshgrid2d", "", "`add_constant` of numpy's")
-    names = "getCholeskyMatMulPrePlanParameters createCholeskyInput cholesky choleskyInPlace"
-    yield from all_of("poplin/Cholesky", names, "", SOLVER)
-    names = "createTriangularSolveInputLHS createTriangularSolveInputRHS triangularMask"
-    names += " triangularSolve getTriangularSolveMatMulPrePlanParameters"
-    yield from all_of("poplin/TriangularSolve", names, "", SOLVER)
+    yield from _solver_names()
     header = "poplin/experimental"
     yield from all_of(f"{header}/LuFactorization", "LUFactorization", "", SOLVER)
     names = "createQRFactorizationMatrices QRFactorization"
@@ -104,3 +100,33 @@ def _matmul_names() -> Iterator[Name]:
     names = "matMulGetConvPlanParams preplanMatMuls"
     yield from all_of(header, names, "", PLANNED)
     yield Name(header, "matmulValidateOptions", ours, "arguments are checked by the call")
+
+
+def _solver_names() -> Iterator[Name]:
+    """Yield the names of triangular systems and Cholesky factors."""
+    for header, place, names, plan in (
+        (
+            "poplin/Cholesky",
+            "library.poplin.cholesky",
+            {
+                "cholesky": "cholesky",
+                "choleskyInPlace": "cholesky_in_place",
+                "createCholeskyInput": "create_cholesky_input",
+            },
+            "getCholeskyMatMulPrePlanParameters",
+        ),
+        (
+            "poplin/TriangularSolve",
+            "library.poplin.triangular",
+            {
+                "createTriangularSolveInputLHS": "create_triangular_solve_input_lhs",
+                "createTriangularSolveInputRHS": "create_triangular_solve_input_rhs",
+                "triangularMask": "triangular_mask",
+                "triangularSolve": "triangular_solve",
+            },
+            "getTriangularSolveMatMulPrePlanParameters",
+        ),
+    ):
+        for public, ours in names.items():
+            yield Name(header, public, f"{place}.{ours}")
+        yield Name(header, plan, "", PLANNED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Protocol
@@ -21,8 +21,20 @@ class Updater(Protocol):
     def scaling(self, builder: Emitter, dtype: str) -> Value | None:
         """Return what the gradient of the loss starts as, a scalar; None where it is constant."""
 
-    def accumulated(self, builder: Emitter, parameter: Parameter, gradient: Value) -> Update:
-        """Emit the addition of a micro-batch's gradient to the sum of a parameter's gradients."""
+    def accumulated(
+        self, builder: Emitter, parameter: Parameter, gradients: Sequence[Value]
+    ) -> list[Update]:
+        """Emit the addition of a micro-batch's gradients to the sums of a parameter's gradients.
+
+        Parameters
+        ----------
+        builder
+            Takes the operations.
+        parameter
+            The parameter.
+        gradients
+            One, or one of every stage of a pipeline that reads the parameter.
+        """
 
     def updates(self, builder: Emitter, gradients: Mapping[Parameter, Value]) -> list[Update]:
         """Emit what changes the parameters, and the states of the optimiser.

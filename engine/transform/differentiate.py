@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial, reduce
 from math import prod
 
 import numpy as np
@@ -87,7 +88,7 @@ def differentiate(model: Model) -> Model:
     closing_updates: list[Update] = []
     if training.n_rounds == 1:
         emitter = _Emitter(model.name, TrainingPass.UPDATE)
-        updates += updater.updates(emitter, gradients)
+        updates += updater.updates(emitter, {p: whole for p, (whole,) in gradients.items()})
         backward.builder.operations += emitter.operations
     else:
         updates += backward.accumulated(gradients)
@@ -445,7 +446,10 @@ class _Walk:
 
     def _whole(self, value: Value) -> Value:
         """Return the gradient of a value in its shape."""
-        gradient = self._gradients[value]
+        return self._in_shape(value, self._gradients[value])
+
+    def _in_shape(self, value: Value, gradient: Value) -> Value:
+        """Return a gradient in the shape of its value."""
         if gradient.shape == value.shape:
             return gradient
         self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
@@ -578,9 +582,15 @@ class _Backward(_Walk):
         super().__init__(_Emitter(model.name), model.operations, *dependent)
         self.model, self.training, self._updater = model, training, updater
         self.loss = _loss_of(model, training)
+        self._has_sums_by_stage = model.is_pipelined and training.n_rounds > 1
+        self._by_stage: dict[Value, dict[int | None, Value]] = {}
 
-    def run(self) -> dict[Parameter, Value]:
+    def run(self) -> dict[Parameter, tuple[Value, ...]]:
         """Emit the backward pass and return the gradients by parameter.
+
+        A parameter has one, except in a pipeline over micro-batches: there, one of every stage that
+        reads it. Stages run at different times, and added up first, the gradients of the later ones
+        would have to wait for those of the earlier.
 
         Raises
         ------
@@ -607,10 +617,40 @@ class _Backward(_Walk):
         self._gradients[self.loss] = self._of_loss(loss_scaling)
         self.walk()
         return {
-            parameter: self._whole(parameter)
+            parameter: self._of_stages(parameter)
             for parameter in self.model.parameters
             if parameter.is_trainable and parameter in self._gradients
         }
+
+    def _added(self, expansion: Expansion, value: Value, gradient: Value) -> Value:
+        """Return the sum of the gradients of a value so far, and another one.
+
+        Of a parameter in a pipeline over micro-batches, the gradients of a stage.
+        """
+        forward = self.builder.forward
+        if not self._has_sums_by_stage or not isinstance(value, Parameter) or forward is None:
+            return super()._added(expansion, value, gradient)
+        stage, totals = forward.placement.stage, self._by_stage.setdefault(value, {})
+        self._gradients.pop(value, None)
+        if stage in totals:
+            self._gradients[value] = totals[stage]
+        totals[stage] = super()._added(expansion, value, gradient)
+        return totals[stage]
+
+    def _of_stages(self, parameter: Parameter) -> tuple[Value, ...]:
+        """Return the gradients of a parameter by stage, or its only one, in its shape."""
+        totals = self._by_stage.get(parameter, {None: self._gradients[parameter]})
+        return tuple(self._in_shape(parameter, total) for total in totals.values())
+
+    def _whole(self, value: Value) -> Value:
+        """Return the gradient of a value in its shape, added up over stages."""
+        if value not in self._by_stage:
+            return super()._whole(value)
+        reader = next(op for op in self.operations if value in _read_by(op))
+        totals = [self._in_shape(value, total) for total in self._by_stage[value].values()]
+        self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
+        expansion = Expansion(self.builder, reader, GRADIENT + value.name)
+        return reduce(partial(binary, expansion, "add"), totals)
 
     def _of_loss(self, loss_scaling: float) -> Value:
         """Return the gradient of the loss, which is the loss scaling."""
@@ -659,13 +699,14 @@ class _Backward(_Walk):
         """Return the gradient of what the loss does not follow: zeros in its shape."""
         return self.builder.constant(np.zeros(value.shape, value.dtype), GRADIENT + value.name)
 
-    def accumulated(self, gradients: Mapping[Parameter, Value]) -> list[Update]:
+    def accumulated(self, gradients: Mapping[Parameter, tuple[Value, ...]]) -> list[Update]:
         """Emit the additions of a micro-batch to the sums."""
         self.builder.training_pass = TrainingPass.WEIGHT_GRADIENT
         self.builder.forward = None
         return [
-            self._updater.accumulated(self.builder, parameter, gradient)
-            for parameter, gradient in gradients.items()
+            update
+            for parameter, parts in gradients.items()
+            for update in self._updater.accumulated(self.builder, parameter, parts)
         ]
 
 

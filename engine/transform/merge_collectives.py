@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from tilescope.engine.ir import Model, Operation, Value, read_from_outside
+from tilescope.engine.ir import Model, Operation, TrainingPass, Value, read_from_outside
 from tilescope.engine.operators.collectives import ALL_REDUCE
 
 __all__ = ["merge_collectives"]
@@ -22,7 +22,7 @@ def merge_collectives(model: Model) -> Model:
     """Return a model in which sums over replicas that follow each other are one operation.
 
     The sums of all IPUs travel at the same time. What reads a sum comes after all that travel with
-    it.
+    it: updates that lie between sums are held back.
     """
     operations = _merged(model.operations, is_staged=model.is_pipelined)
     closing = _merged(model.closing, is_staged=False)
@@ -37,22 +37,30 @@ def _merged(operations: tuple[Operation, ...], *, is_staged: bool) -> tuple[Oper
         return operations
     done: list[Operation] = []
     waiting: list[Operation] = []
+    held_back: list[Operation] = []
+    late: set[Value] = set()
 
     def go() -> None:
         if waiting:
             done.append(waiting[0] if len(waiting) == 1 else _joined(waiting))
-            waiting.clear()
+        done.extend(held_back)
+        for pending in (waiting, held_back, late):
+            pending.clear()
 
     for operation in operations:
-        made = {value for earlier in waiting for value in earlier.results}
-        if not made.isdisjoint(read_from_outside(operation)):
-            go()
-        if operation.operator is not ALL_REDUCE:
+        is_late = not late.isdisjoint(read_from_outside(operation))
+        if operation.operator is ALL_REDUCE:
+            if is_late or (waiting and not _may_join(waiting, operation, is_staged=is_staged)):
+                go()
+            waiting.append(operation)
+            late.update(operation.results)
+        elif is_late and operation.training_pass is TrainingPass.UPDATE:
+            held_back.append(operation)
+            late.update(operation.results)
+        else:
+            if is_late:
+                go()
             done.append(operation)
-            continue
-        if waiting and not _may_join(waiting, operation, is_staged=is_staged):
-            go()
-        waiting.append(operation)
     go()
     return tuple(done)
 

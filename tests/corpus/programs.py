@@ -4,7 +4,7 @@ Training is built from the calls that exist: the gradients of products and convo
 to data and weights, and a scaled addition to the weights.
 Source: graphcore/poplibs sdk-release-2.0, tools/ (general_matrix_multiply.cpp,
 fully_connected_layer.cpp, single_conv_layer.cpp, pooling_layer.cpp, reduce_op.cpp,
-embedding_layer.cpp, lstm_layer.cpp, gru_layer.cpp, ctc_loss.cpp).
+embedding_layer.cpp, lstm_layer.cpp, gru_layer.cpp, ctc_loss.cpp, matrix_solver.cpp).
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from tilescope.engine.library.poplin.allocators import (
     create_matmul_input_lhs,
     create_matmul_input_rhs,
 )
+from tilescope.engine.library.poplin.cholesky import cholesky, create_cholesky_input
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.triangular import (
+    create_triangular_solve_input_lhs,
+    create_triangular_solve_input_rhs,
+    triangular_solve,
+)
 from tilescope.engine.library.poplin.weight_gradient import weight_gradient
 from tilescope.engine.library.popnn.ctc.loss import ctc_loss_and_gradient
 from tilescope.engine.library.popnn.ctc.loss_plan import (
@@ -67,9 +73,9 @@ __all__ = ["MISSING", "Built", "build"]
 #: What the library lacks, by program of the table.
 MISSING = {
     "octave_convolution": "octave convolutions",
-    "triangular_solve": "triangular solves",
-    "cholesky": "Cholesky factorisations",
 }
+#: What solvers differ in: graphcore/poplibs, lib/poplin/poplinCycleEstimators.cpp of both releases.
+_LATER_VERTICES = "the vertices of SDK 2.0, whose estimates later releases replace"
 _LEARNING_RATE = -1.0
 #: Of the IPU Model: osmarks/ipu-stack, of Target::getGlobalSyncCycles on IPU21.
 _HOST_SYNC_CYCLES = 600
@@ -320,6 +326,30 @@ def _recurrent_gradients(
     )  # fmt: skip
 
 
+def _triangular_solve(row: Row) -> Built:
+    built, size = Built.on(row, _LATER_VERTICES), row.parameters
+    n, columns, is_left = size["rank"], size["columns"], size["side"] == "left"
+    a_shape = (size["batches"], n, n)
+    b_shape = (size["batches"], *((n, columns) if is_left else (columns, n)))
+    settings = {"left_side": is_left, "dtype": size.get("dtype", "float16")}
+    block = {"block_size": size["block"]} if "block" in size else {}
+    a = create_triangular_solve_input_lhs(built.builder, a_shape, b_shape, **settings, **block)
+    b = create_triangular_solve_input_rhs(built.builder, a_shape, b_shape, **settings)
+    x = triangular_solve(built.builder, a, b, left_side=is_left, **block)
+    built.add_transfers({"a": a, "b": b, "x": x})
+    return built
+
+
+def _cholesky(row: Row) -> Built:
+    built, size = Built.on(row, _LATER_VERTICES), row.parameters
+    shape = (size["batches"], size["rank"], size["rank"])
+    settings = {"lower": size["lower"], "block_size": size["block"]}
+    dtype = size.get("dtype", "float16")
+    a = create_cholesky_input(built.builder, shape, dtype=dtype, **settings)
+    built.add_transfers({"a": a, "factors": cholesky(built.builder, a, **settings)})
+    return built
+
+
 _BUILDERS: Mapping[str, Callable[[Row], Built]] = {
     "product": _product,
     "fully_connected": _fully_connected,
@@ -330,6 +360,8 @@ _BUILDERS: Mapping[str, Callable[[Row], Built]] = {
     "lstm": _recurrent,
     "gru": _recurrent,
     "ctc_loss": _ctc_loss,
+    "triangular_solve": _triangular_solve,
+    "cholesky": _cholesky,
 }
 
 

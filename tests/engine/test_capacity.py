@@ -142,7 +142,7 @@ LINKS: list[Callable[[IrBuilder, Value], Value]] = [
 def test_the_bound_on_control_code_never_exceeds_it(
     links: list[Callable[[IrBuilder, Value], Value]], repeats: bool, n_more: int
 ) -> None:
-    """Control code of a compiled model is 20 bytes a step, repeated and outlined ones included."""
+    """Each step has control code of a fixed size, repeated and outlined ones included."""
     builder = IrBuilder("m")
     y = builder.input("x", (4, 4), "float32")
     for link in links * (4 if repeats else 1):

@@ -282,6 +282,21 @@ def test_the_gradients_of_all_ipus_travel_together() -> None:
     assert n_sends == 2 * 3, "three steps around the ring to reduce, and three to gather"
 
 
+@pytest.mark.parametrize("kind", _OPTIMISERS)
+@pytest.mark.parametrize("n_rounds", [1, 3])
+def test_every_optimiser_sums_the_gradients_of_all_weights_at_once(
+    kind: str, n_rounds: int
+) -> None:
+    """Also one that updates a weight right after its sum: its updates come after all sums."""
+    model = for_training(
+        network(), Loss(kind="cross-entropy"), _OPTIMISERS[kind], n_rounds, n_replicas=4
+    )
+    transformed = transform(model)
+    operations = transformed.closing if n_rounds > 1 else transformed.operations
+    reductions = [op for op in operations if op.operator is ALL_REDUCE]
+    assert [len(op.inputs) for op in reductions] == [2]
+
+
 def test_what_reads_a_sum_comes_after_those_that_travel_with_it() -> None:
     builder = IrBuilder("net")
     x, y = (builder.input(name, (4,), "float32") for name in "xy")

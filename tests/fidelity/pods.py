@@ -20,7 +20,8 @@ __all__ = ["bert_rate", "conformer_ratios", "resnet_rate", "step_rate"]
 #: Samples of a step of Conformer; replicas of four IPUs by Pod. Source: graphcore/examples,
 #: speech/conformer/pytorch/README.md and scripts.
 _SAMPLES = 16_128
-_REPLICAS = {"POD4": 1, "POD16": 4}
+_REPLICAS = {"POD4": 1, "POD16": 4, "POD64": 16}
+_GENERATIONS = {"Mk2": "gc200", "Bow": "bow"}
 
 
 def step_rate(model: Model, machine: Machine, share: float, n_samples: int) -> float:
@@ -65,15 +66,25 @@ def resnet_rate() -> Mapping[str, float]:
     return {"each IPU": step_rate(model, machine, 0.16, batch * n_rounds)}
 
 
-def _conformer_rate(pod: str) -> float:
+def _conformer_rate(machine: str, pod: str) -> float:
     """Return samples per second of Conformer on a Pod, with its share of the global batch."""
     n_replicas = _REPLICAS[pod]
     model = conformer_step(PUBLISHED, _SAMPLES // (PUBLISHED.batch * n_replicas), n_replicas)
-    machine = load_machine("gc200", n_ipus=len(PUBLISHED.encoders), n_replicas=n_replicas)
-    return step_rate(model, machine, 0.3, _SAMPLES)
+    of_pod = load_machine(machine, n_ipus=len(PUBLISHED.encoders), n_replicas=n_replicas)
+    return step_rate(model, of_pod, 0.3, _SAMPLES)
 
 
 def conformer_ratios() -> Mapping[str, float]:
-    """Return the efficiency of Conformer on more replicas, of that on one."""
-    efficiency = _conformer_rate("POD16") / (_conformer_rate("POD4") * _REPLICAS["POD16"])
-    return {"Mk2, efficiency on POD16": efficiency}
+    """Return the efficiency of Conformer on more replicas, of that on one, and Bow over Mk2."""
+    rates = {
+        generation: {pod: _conformer_rate(machine, pod) for pod in _REPLICAS}
+        for generation, machine in _GENERATIONS.items()
+    }
+    ratios = {
+        f"{generation}, efficiency on {pod}": rate[pod] / (rate["POD4"] * _REPLICAS[pod])
+        for generation, rate in rates.items()
+        for pod in _REPLICAS
+        if pod != "POD4"
+    }
+    mk2, bow = rates.values()
+    return ratios | {f"Bow over Mk2 on {pod}": bow[pod] / mk2[pod] for pod in _REPLICAS}

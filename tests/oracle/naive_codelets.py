@@ -384,6 +384,33 @@ def _compare_and_swap(
     return tuple(out[name] for name in names)
 
 
+def _substitute(*, is_lower: bool) -> Naive:
+    def solve(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+        """Solve with the triangle of a matrix whose diagonal counts as ones."""
+        a = np.tril(fields["a"], -1) if is_lower else np.triu(fields["a"], 1)
+        x: np.ndarray = np.linalg.solve(a.astype(float) + np.eye(len(a)), fields["b"].astype(float))
+        return x
+
+    return solve
+
+
+def _cholesky(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+    """Factorise the lower triangle; the upper one stays."""
+    a = np.asarray(fields["a"], float)
+    whole = np.tril(a) + np.tril(a, -1).T
+    factor: np.ndarray = np.tril(np.linalg.cholesky(whole)) + np.triu(a, 1)
+    return factor
+
+
+def _triangular_inverse(
+    fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
+) -> np.ndarray:
+    """Return columns of the inverse as rows."""
+    inverse = np.linalg.inv(np.tril(np.asarray(fields["a"], float)))
+    rows: np.ndarray = inverse.T[scalars["first"] : scalars["first"] + counts[0]]
+    return rows
+
+
 def _cumulative_sum(
     fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -652,6 +679,15 @@ NAIVE: dict[str, Naive] = _Naive(
         "poplin::ConvPartialHorizontalMac": _convolve,
         "poplin::ConvPartial1xNSLIC": _convolve,
         "poplin::OuterProduct": _convolve,
+        **{
+            f"poplin::TriangularSolve{workers}<{str(is_lower).lower()}>": _substitute(
+                is_lower=is_lower
+            )
+            for workers in ("", "MultiWorker")
+            for is_lower in (True, False)
+        },
+        "poplin::Cholesky<true>": _cholesky,
+        "poplin::TriangularInverseWithTranspose": _triangular_inverse,
         "poplin::CastPartials": _copy,
         "poplin::ReduceAdd": _sum_partials,
         "popnn::MaxPooling": _pool(is_max=True),

@@ -22,7 +22,7 @@ from tests.oracle.naive_schedule import ends_of, sends_of
 
 from tilescope.engine.compiler.executable.executable import Executable, Node, Step
 from tilescope.engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
-from tilescope.engine.program import Copy, Execute, Overlap, Program, Repeat, WriteUndef
+from tilescope.engine.program import Call, Copy, Execute, Overlap, Program, Repeat, WriteUndef
 from tilescope.engine.program import Sequence as ProgramSequence
 
 Element = tuple[int, int]
@@ -163,6 +163,8 @@ class NaiveMachine:
                 self.run(program.io)
             case Execute():
                 self.execute(program.compute_set)
+            case Call():
+                self.run(program.function.body)
             case Copy():
                 self.write(program.target, self.read(program.source))
             case WriteUndef():  # what computes with these elements before they are written fails

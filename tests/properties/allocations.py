@@ -15,7 +15,13 @@ from tilescope.engine.library.poplin.allocators import (
     create_matmul_input_lhs,
     create_matmul_input_rhs,
 )
+from tilescope.engine.library.poplin.cholesky import cholesky_in_place, create_cholesky_input
 from tilescope.engine.library.poplin.convolution import convolution, matmul
+from tilescope.engine.library.poplin.triangular import (
+    create_triangular_solve_input_lhs,
+    create_triangular_solve_input_rhs,
+    triangular_solve,
+)
 from tilescope.engine.library.popnn.ctc.beam_plan import create_ctc_beam_input, plan_ctc_beams
 from tilescope.engine.library.popnn.ctc.beam_search import ctc_beam_search
 from tilescope.engine.library.popnn.ctc.loss import ctc_loss, ctc_loss_and_gradient
@@ -84,6 +90,31 @@ class Allocation:
 def _matmul_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
     left, right = (s["groups"], s["rows"], s["inner"]), (s["groups"], s["inner"], s["columns"])
     return {"left": ("", left), "right": ("", right)}
+
+
+_BLOCK = 4
+
+
+def _system_shapes(s: Sizes) -> dict[str, tuple[str, Sequence[int]]]:
+    return {
+        "a": ("", (s["batch"], s["n"], s["n"])),
+        "b": ("", (s["batch"], s["n"], s["columns"])),
+    }
+
+
+def _system_matrices(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
+    a, b = (shape for _, shape in _system_shapes(s).values())
+    return create_triangular_solve_input_lhs(build, a, b, dtype=dtype, block_size=_BLOCK)
+
+
+def _system_right_sides(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
+    a, b = (shape for _, shape in _system_shapes(s).values())
+    return create_triangular_solve_input_rhs(build, a, b, dtype=dtype)
+
+
+def _symmetric_matrices(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
+    shape = (s["batch"], s["n"], s["n"])
+    return create_cholesky_input(build, shape, dtype=dtype, block_size=_BLOCK)
 
 
 def _left(build: Builder, s: Sizes, dtype: str, others: Views) -> View:
@@ -395,6 +426,18 @@ ALLOCATIONS: Mapping[str, Allocation] = {
     "planned table of multi_update_add": Allocation(
         {"x": _planned_table, "updates": _planned_slices}, _table_shapes, _add_planned, _TABLE_SIZES
     ),
+    "matrices of triangular_solve": Allocation(
+        {"a": _system_matrices, "b": _system_right_sides},
+        _system_shapes,
+        lambda b, v, _: triangular_solve(b, v["a"], v["b"], block_size=_BLOCK),
+        {"batch": (1, 2), "n": (3, 4, 8), "columns": (1, 3)},
+    ),
+    "matrices of cholesky_in_place": Allocation(
+        {"a": _symmetric_matrices},
+        lambda s: {"a": ("", (s["batch"], s["n"], s["n"]))},
+        lambda b, v, _: cholesky_in_place(b, v["a"], block_size=_BLOCK),
+        {"batch": (1, 2), "n": (4, 8, 12)},
+    ),
     "planned table of multi_slice": Allocation(
         {"x": _planned_table}, _lookup_shapes, _look_up_planned, _TABLE_SIZES
     ),
@@ -402,6 +445,7 @@ ALLOCATIONS: Mapping[str, Allocation] = {
 
 #: Allocators that `ALLOCATIONS` has.
 ALLOCATORS = (
+    create_cholesky_input,
     create_convolution_biases,
     create_convolution_input,
     create_convolution_weights,
@@ -418,4 +462,6 @@ ALLOCATORS = (
     create_rnn_weights,
     create_slice_tensor,
     create_sliceable_tensor,
+    create_triangular_solve_input_lhs,
+    create_triangular_solve_input_rhs,
 )

@@ -68,6 +68,12 @@ _FEW_CHANNELS = (
     " row, which take longer to interleave."
 )
 
+_BLOCKS = (
+    "Blocks are spread over as many tiles as published; small matrices on few tiles are gathered"
+    " from fewer."
+)
+_TINY_PRODUCTS = "Each of many products of a few elements has a plan that depends on the batch."
+
 #: By call, type, layouts and parameter set: the cycles of the form that returns a tensor, and in
 #: place.
 IN_PLACE_CALLS: Mapping[tuple[str, str, str, str, str], Known] = {
@@ -122,7 +128,10 @@ IN_PLACE_CALLS: Mapping[tuple[str, str, str, str, str], Known] = {
 }
 
 #: By call, dimension and parameter set: the cycles of the size, and of twice the size.
-DOUBLING: Mapping[tuple[str, str, str], Known] = {}
+DOUBLING: Mapping[tuple[str, str, str], Known] = {
+    ("triangular_solve", "batch", "hardware"): Known((40257, 19125), _TINY_PRODUCTS),
+    ("triangular_solve", "batch", "ipu_model"): Known((24737, 18161), _TINY_PRODUCTS),
+}
 
 #: By call, dimension, parameter set and size: the cycles of the size, and of twice the size.
 GROWING: Mapping[tuple[str, str, str, int], Known] = {
@@ -131,6 +140,12 @@ GROWING: Mapping[tuple[str, str, str, int], Known] = {
     ("grouped_multi_slice", "groups", "ipu_model", 8): Known((5752, 5658), _A_GROUP_PER_TILE),
     ("grouped_multi_update", "groups", "ipu_model", 8): Known((41700, 40518), _A_GROUP_PER_TILE),
     ("transposed_convolution", "channels", "ipu_model", 8): Known((8960, 6500), _FEW_CHANNELS),
+    ("cholesky_in_place", "batch", "hardware", 4): Known((112709, 111463), _TINY_PRODUCTS),
+    ("triangular_solve", "batch", "hardware", 2): Known((40241, 38215), _TINY_PRODUCTS),
+    ("triangular_solve", "batch", "hardware", 8): Known((40257, 19125), _TINY_PRODUCTS),
+    ("cholesky_in_place", "batch", "ipu_model", 4): Known((108991, 108883), _TINY_PRODUCTS),
+    ("triangular_solve", "batch", "ipu_model", 2): Known((23281, 23013), _TINY_PRODUCTS),
+    ("triangular_solve", "batch", "ipu_model", 8): Known((24737, 18161), _TINY_PRODUCTS),
 }
 
 #: By allocation, case and parameter set: the cycles without an allocator, and with it.
@@ -143,4 +158,17 @@ ALLOCATED: Mapping[tuple[str, int, str], Known] = {
     ("table and indices of multi_slice", 2, "ipu_model"): Known((556, 566), _PIECES),
     ("table and indices of multi_slice", 3, "hardware"): Known((3688, 4953), _MANY_LOOKUPS),
     ("table and indices of multi_slice", 3, "ipu_model"): Known((3310, 4231), _MANY_LOOKUPS),
+    ("matrices of triangular_solve", 0, "hardware"): Known((3738, 4809), _BLOCKS),
+    ("matrices of triangular_solve", 1, "hardware"): Known((8909, 10840), _BLOCKS),
+    ("matrices of triangular_solve", 2, "hardware"): Known((5950, 6255), _BLOCKS),
+    ("matrices of triangular_solve", 3, "hardware"): Known((8909, 10840), _BLOCKS),
+    ("matrices of cholesky_in_place", 0, "hardware"): Known((61025, 64579), _BLOCKS),
+    ("matrices of cholesky_in_place", 1, "hardware"): Known((96126, 100936), _BLOCKS),
+    ("matrices of cholesky_in_place", 3, "hardware"): Known((96126, 100936), _BLOCKS),
+    ("matrices of triangular_solve", 0, "ipu_model"): Known((2535, 2718), _BLOCKS),
+    ("matrices of triangular_solve", 1, "ipu_model"): Known((5387, 6146), _BLOCKS),
+    ("matrices of triangular_solve", 3, "ipu_model"): Known((5387, 6146), _BLOCKS),
+    ("matrices of cholesky_in_place", 0, "ipu_model"): Known((56381, 58458), _BLOCKS),
+    ("matrices of cholesky_in_place", 1, "ipu_model"): Known((88038, 90561), _BLOCKS),
+    ("matrices of cholesky_in_place", 3, "ipu_model"): Known((88038, 90561), _BLOCKS),
 }

@@ -12,9 +12,11 @@ from tilescope.engine.codelets.popops.elementwise.in_place import BINARY_IN_PLAC
 from tilescope.engine.codelets.popops.elementwise.rates import rate_of
 from tilescope.engine.codelets.popops.elementwise.unary_functions import UNARY_RATES
 from tilescope.engine.graph import View, concat
+from tilescope.engine.library.poplin.cholesky import cholesky, cholesky_in_place
 from tilescope.engine.library.poplin.convolution import convolution, matmul
 from tilescope.engine.library.poplin.general_product import general_product
 from tilescope.engine.library.poplin.transposed import transposed_convolution
+from tilescope.engine.library.poplin.triangular import triangular_mask, triangular_solve
 from tilescope.engine.library.poplin.updates import (
     convolution_bias_update,
     convolution_weight_update,
@@ -794,6 +796,30 @@ CALLS: Mapping[str, LibraryCall] = {
     ),
     "ctc_loss": _of_sequences(ctc_loss),
     "ctc_loss_and_gradient": _of_sequences(ctc_loss_and_gradient),
+    "cholesky": LibraryCall(
+        lambda p: cholesky(p.build, p["a"]),
+        {"a": ("float32", "batch 16 16")},
+        {"batch": 8},
+        ("batch",),
+    ),
+    "cholesky_in_place": LibraryCall(
+        lambda p: cholesky_in_place(p.build, p["a"]),
+        {"a": ("float32", "batch 16 16")},
+        {"batch": 8},
+        ("batch",),
+    ),
+    "triangular_mask": LibraryCall(
+        lambda p: triangular_mask(p.build, p["a"]),
+        {"a": ("float32", "batch 32 32")},
+        {"batch": 32},
+        ("batch",),
+    ),
+    "triangular_solve": LibraryCall(
+        lambda p: triangular_solve(p.build, p["a"], p["b"], block_size=4),
+        {"a": ("float32", "batch 8 8"), "b": ("float32", "batch 8 columns")},
+        {"batch": 8, "columns": 8},
+        ("batch",),
+    ),
     "roi_align_input_gradient": LibraryCall(
         lambda p: roi_align_input_gradient(
             p.build,

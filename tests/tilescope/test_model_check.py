@@ -365,10 +365,13 @@ def test_a_model_whose_code_does_not_fit_is_no_yes(tilescope: Run, tmp_path: Pat
         for i, (first, second) in enumerate(itertools.pairwise(names))
     ]
     path = _saved(tmp_path / "deep.onnx", nodes, [info("v0", [4])], [info(names[-1], [4])])
-    text = tilescope("models", "check", path)
+    machine = tmp_path / "long_code.toml"
+    machine.write_text('base = "gc200"\n[common]\ncontrol_code_bytes_per_step = 20\n')
+    check = ("models", "check", path, "--machine", machine)
+    text = tilescope(*check)
     assert "Its code may not fit: control code alone may take" in text.out
     assert "add --compile to be sure" in text.out
-    finished = tilescope("models", "check", path, "--compile", "--json")
+    finished = tilescope(*check, "--compile", "--json")
     assert finished.code == 1
     actual = finished.json()
     assert actual["is_ready"] is False

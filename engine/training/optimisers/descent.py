@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -386,7 +387,7 @@ class Updates:
         self._scaler = None if optimiser.scaling is None else Scaler(optimiser.scaling)
         self._of_group = {p: optimiser.of_group(p) for p in ("", *optimiser.specific)}
         self._numbers = {p: Numbers(o.is_fixed) for p, o in self._of_group.items()}
-        self._sums: dict[Parameter, State] = {}
+        self._sums: dict[Parameter, tuple[State, ...]] = {}
         self._shared: dict[tuple[str, str], tuple[Value, ...]] = {}
         self._updates: list[Update] = []
         words = np.array([optimiser.seed], np.int64).view(np.int32)
@@ -401,10 +402,28 @@ class Updates:
             return None
         return self._common(self._tools(builder), "lossScaling", None, dtype)
 
-    def accumulated(self, builder: Emitter, parameter: Parameter, gradient: Value) -> Update:
-        """Emit the addition of a micro-batch's gradient to the sum."""
+    def accumulated(
+        self, builder: Emitter, parameter: Parameter, gradients: Sequence[Value]
+    ) -> list[Update]:
+        """Emit the addition of a micro-batch's gradients to the sums, one of every stage."""
+        if self._optimiser_of(parameter).added_by:  # they are added to a state, of which one exists
+            whole = _summed(Tools(builder, gradients[0].name, "Accumulate"), gradients)
+            return [self._added(builder, parameter, whole, self._sum_of(parameter))]
+        first = self._sum_of(parameter)
+        self._sums[parameter] = totals = (
+            first,
+            *(replace(first, name=f"{first.name}/{i}") for i in range(1, len(gradients))),
+        )
+        return [
+            self._added(builder, parameter, gradient, total)
+            for gradient, total in zip(gradients, totals, strict=True)
+        ]
+
+    def _added(
+        self, builder: Emitter, parameter: Parameter, gradient: Value, total: State
+    ) -> Update:
+        """Emit the addition of a gradient to a sum of a parameter's."""
         optimiser = self._optimiser_of(parameter)
-        total = self._sum_of(parameter)
         tools = Tools(builder, total.name, "Accumulate")
         operands = [total, tools.cast(gradient, total.dtype)]
         if not optimiser.added_by:
@@ -414,12 +433,15 @@ class Updates:
 
     def closing(self, builder: Emitter) -> list[Update]:
         """Emit the updates from the sums of micro-batches, which begin again."""
-        updates = self.updates(builder, self._sums)
         tools = self._tools(builder)
+        updates = self.updates(
+            builder, {parameter: _summed(tools, totals) for parameter, totals in self._sums.items()}
+        )
         return updates + [
             Update(total, tools.constant(np.zeros(total.shape), "zeros", total.dtype))
-            for parameter, total in self._sums.items()
+            for parameter, totals in self._sums.items()
             if not self._optimiser_of(parameter).added_by
+            for total in totals
         ]
 
     def updates(self, builder: Emitter, gradients: Mapping[Parameter, Value]) -> list[Update]:
@@ -494,8 +516,8 @@ class Updates:
             if n_shares > 1:  # every replica has its share of what the sums begin with
                 share = (state.array / n_shares).astype(state.dtype)
                 state = replace(state, array=share, n_shares=n_shares)
-            self._sums[parameter] = state
-        return self._sums[parameter]
+            self._sums[parameter] = (state,)
+        return self._sums[parameter][0]
 
     def _number(
         self, tools: Tools, parameter: Parameter, name: str, dtype: str, scale: Value | None
@@ -563,8 +585,9 @@ class Updates:
                 self._updates += updates
             return self._shared[pattern, name]
 
-        if optimiser.added_by and gradient is not self._sums.get(parameter):
-            gradient = self.accumulated(builder, parameter, gradient).value
+        if optimiser.added_by and gradient not in self._sums.get(parameter, ()):
+            (added,) = self.accumulated(builder, parameter, [gradient])
+            gradient = added.value
         if optimiser.added_by:
             gradient = self._over_replicas(builder, parameter, gradient)
         dtype = optimiser.computed_in(parameter.dtype)
@@ -577,3 +600,8 @@ class Updates:
         if optimiser.added_by:
             step.summed, step.share = self._sum_of(parameter), 1 / self._group_of(parameter).size
         return optimiser.step(step)
+
+
+def _summed(tools: Tools, values: Sequence[Value]) -> Value:
+    """Emit the sum of values; that of one is the value."""
+    return reduce(lambda one, other: tools.emit(BINARY, [one, other], function="add"), values)

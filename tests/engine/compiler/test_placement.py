@@ -148,16 +148,16 @@ def test_what_must_be_does_not_give_way() -> None:
 
 
 def test_code_beyond_the_executable_region_does_not_fit() -> None:
-    for room, fits in ((4_000, True), (3_000, False)):
+    for room, fits in ((2_000, True), (1_000, False)):
         machine = replace(load("gc200", tiles_per_ipu=1), non_interleaved_bytes=room)
         executable, _, _ = program(make(Field("x", "in"), Field("out", "out")), 8, machine)
-        assert 3_000 < executable.memory.code_end[0] < 4_000
+        assert 1_000 < executable.memory.code_end[0] < 2_000
         assert (executable.overfull_tiles.size == 0) == fits
         if not fits:
             text = describe_overflow(executable)
-            assert "1 of 1 tiles need more than the 3,000 bytes that hold code" in text
+            assert "1 of 1 tiles need more than the 1,000 bytes that hold code" in text
             end = executable.memory.code_end[0]
-            assert f"its code takes {end:,} bytes, but only the first 3,000 are exec" in text
+            assert f"its code takes {end:,} bytes, but only the first 1,000 are exec" in text
             assert "are lost to" not in text
 
 
