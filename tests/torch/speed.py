@@ -13,7 +13,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -37,7 +37,7 @@ from tilescope.engine import (
 )
 
 TABLE = Path(__file__).with_name("speed.json")
-_TURNS, _SECONDS = 5, 0.4
+_TURNS, _SECONDS = 5, 0.2
 _N_EXPORTS = 3
 
 Row = dict[str, float]
@@ -140,34 +140,37 @@ def _line(name: str, row: Row) -> str:
     )
 
 
-def _table(kind: str, names: Sequence[str], measured: Callable[[str], Row]) -> dict[str, Row]:
-    """Measure networks, and print their rows and the mean of their ratios."""
-    rows = {}
-    for name in names:
-        rows[name] = measured(name)
-        sys.stdout.write(f"{kind} {_line(name, rows[name])}\n")
-        sys.stdout.flush()
+def _means(kind: str, rows: Mapping[str, Row]) -> str:
+    """Return the line about the ratios of all networks."""
     ratios = [row["ratio"] for row in rows.values()]
-    largest = max(ratios)
-    sys.stdout.write(f"{kind} geometric mean {geometric_mean(ratios):.2f}, largest {largest:.2f}\n")
-    return rows
+    return f"{kind} geometric mean {geometric_mean(ratios):.2f}, largest {max(ratios):.2f}"
 
 
 def main() -> None:
-    """Measure, print, and write the table unless networks are chosen."""
+    """Measure, print, and write the table row by row."""
     parser = argparse.ArgumentParser(prog="python -m tests.torch.speed", description=__doc__)
-    parser.add_argument("names", nargs="*", help="networks; all, and the table is written, if none")
+    parser.add_argument("names", nargs="*", help="rows to measure anew; all of them if none")
     names = parser.parse_args().names
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    table: dict[str, Any] = {"torch": torch.__version__}
-    table["export"] = {"resnet50": export()} if not names else {}
-    for name, row in table["export"].items():
-        sys.stdout.write(f"export {_line(name, row)}\n")
-    table["networks"] = _table("step", names or [*NETWORKS], training)
-    table["inference"] = _table("inference", names or [*NETWORKS], inference)
-    if not names:
-        TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    table: dict[str, Any] = json.loads(TABLE.read_text()) if names else {}
+    table["torch"] = torch.__version__
+    measures = {
+        "export": (("resnet50",), lambda _: export()),
+        "networks": (NETWORKS, training),
+        "inference": (NETWORKS, inference),
+    }
+    for kind in measures:
+        table.setdefault(kind, {})
+    for name in names or ("resnet50", *NETWORKS):
+        for kind, (known, measure) in measures.items():
+            if name in known:
+                row = table[kind][name] = measure(name)
+                sys.stdout.write(f"{kind} {_line(name, row)}\n")
+                sys.stdout.flush()
+                TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
+    for kind in measures:
+        sys.stdout.write(f"{_means(kind, table[kind])}\n")
 
 
 if __name__ == "__main__":
