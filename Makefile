@@ -37,7 +37,7 @@ APART := --ignore tests/bench --ignore tests/torch --ignore tests/poptorch --ign
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train advisories docs screenshots onnx-suite popart-suite popart-programs poptorch-suite poptorch-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
+.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-train torch-accuracy advisories docs screenshots onnx-suite popart-suite popart-programs poptorch-suite poptorch-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -150,9 +150,13 @@ bench: $(READY)  ## Run the benchmarks, print ratios and write the page of where
 bench-start: $(READY)  ## Print the processor time of first runs on a machine, and of compiling two models; never fails on time; needs a network connection the first time
 	@$(BIN)/python -m pytest tests/bench/test_start.py tests/bench/test_compile.py -k "fresh or catalogue" -s -q
 
-bench-train: $(TORCH_READY)  ## Print the processor time of training steps beside PyTorch's, and write it into the page of where time goes; never fails on time
+bench-train: $(TORCH_READY)  ## Print the processor time of training steps, of inference and of loading a module beside PyTorch's, and write it into the page of where time goes; never fails on time
 	@$(IN_TREE) $(TORCH_VENV)/bin/python -m tests.torch.speed
 	@$(BIN)/python docs/generate.py speed
+
+torch-accuracy: $(TORCH_READY)  ## Train networks on digits here and in PyTorch, for several seeds, and write the accuracies into the page of PyTorch's operators; needs npm and a network connection the first time; half an hour
+	@$(IN_TREE) $(TORCH_VENV)/bin/python -m tests.torch.accuracy
+	@$(BIN)/python docs/generate.py torch
 
 bench-trace: $(READY)  ## Open a trace of a million slices here, in speedscope and in Perfetto, and one of ten million here; needs npm, Chromium and a network connection the first time
 	@$(IN_TREE) $(BIN)/python -m tests.bench.trace_beside $(ARGS)

@@ -52,8 +52,22 @@ _TRAINING = """\
 ## Training steps beside PyTorch
 
 `make bench-train` trains the same networks from the same weights here and in PyTorch {torch}, each
-on one thread, in turns of a second in one process. Times are medians of processor time of a step,
-with the backward pass and the update of the weights. The networks are in `tests/torch/networks.py`.
+on one thread, in turns in one process. The networks are modules of PyTorch, loaded by `load_torch`
+(`tests/torch/networks.py`). Times are medians of processor time of a step, with the backward pass
+and the update of the weights; nothing is recorded.
+"""
+
+_INFERENCE = """\
+### Inference beside PyTorch
+
+The same networks without gradients, in turns likewise: from tensors to tensors.
+"""
+
+_EXPORT = """\
+### Loading a module beside its export
+
+`load_torch` exports a module by PyTorch and imports what it wrote; `torch.export.export` is the
+first part alone.
 """
 
 _RUN = """\
@@ -106,25 +120,42 @@ def _training() -> list[str]:
     """Return the section on training steps."""
     table: Mapping[str, Any] = json.loads(_TRAINING_TABLE.read_text())
     rows = table["networks"]
-    ratios = [row["ratio"] for row in rows.values()]
     lines = [
-        [
-            name,
-            f"{row['ours_cpu_s'] * 1e3:,.2f}",
-            f"{row['theirs_cpu_s'] * 1e3:,.2f}",
-            f"{row['ratio']:.2f}",
-            f"{row['compile_cpu_s']:.1f}",
-            f"{row['cycles']:,}",
-        ]
+        [*_beside(name, row), f"{row['compile_cpu_s']:.1f}", f"{row['cycles']:,}"]
         for name, row in rows.items()
     ]
-    head = ["Network", "Step, ms", "PyTorch, ms", "Ratio", "Compile, s", "Cycles of a step"]
+    beside = ["PyTorch, ms", "Ratio"]
     return [
         _TRAINING.format(torch=table["torch"]),
-        _table(head, lines),
-        f"Geometric mean of the {len(rows)} ratios: {geometric_mean(ratios):.2f}; largest"
-        f" {max(ratios):.2f}.\n",
+        _table(["Network", "Step, ms", *beside, "Compile, s", "Cycles of a step"], lines),
+        _mean_ratio(rows),
+        _INFERENCE,
+        _table(
+            ["Network", "Run, ms", *beside],
+            [_beside(name, row) for name, row in table["inference"].items()],
+        ),
+        _mean_ratio(table["inference"]),
+        _EXPORT,
+        _table(
+            ["Network", "Loading, ms", "Export, ms", "Ratio"],
+            [_beside(name, row) for name, row in table["export"].items()],
+        ),
     ]
+
+
+def _beside(name: str, row: Mapping[str, float]) -> list[str]:
+    """Return the cells that compare a network with PyTorch."""
+    ours, theirs = row["ours_cpu_s"] * 1e3, row["theirs_cpu_s"] * 1e3
+    return [name, f"{ours:,.2f}", f"{theirs:,.2f}", f"{row['ratio']:.2f}"]
+
+
+def _mean_ratio(rows: Mapping[str, Mapping[str, float]]) -> str:
+    """Return the sentence about the ratios of all networks."""
+    ratios = [row["ratio"] for row in rows.values()]
+    return (
+        f"Geometric mean of the {len(rows)} ratios: {geometric_mean(ratios):.2f}; largest"
+        f" {max(ratios):.2f}.\n"
+    )
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from inspect import getmodule
+from pathlib import Path
+from statistics import mean, stdev
 
 from tilescope.engine.frontend.torch.refused import LEFT, REFUSED
 from tilescope.engine.frontend.torch.table import RULES
 
 __all__ = ["render"]
+
+_TABLE = Path(__file__).parents[2] / "tests/torch/accuracy.json"
 
 _INTRODUCTION = """\
 # PyTorch operators
@@ -18,11 +24,23 @@ _INTRODUCTION = """\
 `torch.export` writes a module as operators called `aten.…`. Those below are imported whole, each as
 operators of the page [Supported operators](operators.md), whose column *Gradient* says what trains.
 A name without an overload stands for all of them. Operators that write in place, such as `add_`,
-are not in an export: PyTorch replaces them.
+become those that return a new tensor; where tensors share memory, PyTorch traces the module again.
 [Profile a PyTorch model](../how-to/profile-a-pytorch-model.md) shows how to run a module.
 
 A module with an operator that is in no table, and that PyTorch does not take apart into operators
 that are, is rejected with a sentence that names its operators, modules and lines.
+"""
+
+_ACCURACY = """
+## Accuracy after training
+
+Training differs from PyTorch's in one choice: where a window of a max pooling has several equal
+maxima, PopLibs gives the gradient to all of them, and so does the engine; PyTorch gives it to one.
+`make torch-accuracy` trains networks on MNIST's digits here and in PyTorch, from the same weights
+on the same batches, for several seeds of weights and order, and tests them on 10,000 other digits.
+Both networks have such windows, since their poolings come before the rectifiers. Percent of right
+labels, with the standard deviation over seeds:
+
 """
 
 
@@ -37,6 +55,27 @@ def render() -> str:
     lines.append(", ".join(f"`{name}`" for name in sorted(LEFT)) + ".")
     lines += ["", "## Operators that are refused\n", "| Operator | Reason |", "| --- | --- |"]
     lines += [f"| `{name}` | {_code(REFUSED[name])} |" for name in sorted(REFUSED)]
+    return "\n".join([*lines, _ACCURACY + _accuracy()])
+
+
+def _accuracy() -> str:
+    """Return the table of the accuracies of training here and in PyTorch."""
+    table: Mapping[str, list[list[float]]] = json.loads(_TABLE.read_text())
+    lines = [
+        "| Training | Seeds | Here | PyTorch | Difference of means | Differences by seed |",
+        "| --- | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for name, rows in table.items():
+        ours, theirs = ([row[index] for row in rows] for index in (0, 1))
+        differences = [f"{a - b:+.2f}" for a, b in rows]
+        cells = [
+            name,
+            str(len(rows)),
+            *(f"{mean(values):.2f} ± {stdev(values):.2f}" for values in (ours, theirs)),
+            f"{mean(ours) - mean(theirs):+.2f}",
+            ", ".join(differences),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 

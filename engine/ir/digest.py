@@ -16,7 +16,7 @@ from tilescope.engine.ir.model import Model
 from tilescope.engine.ir.operation import Operation, Operator, Region
 from tilescope.engine.ir.registered import registered_digest
 from tilescope.engine.ir.training import Training
-from tilescope.engine.ir.value import NarrowConstant, Update, Value
+from tilescope.engine.ir.value import NarrowConstant, Parameter, Purpose, State, Update, Value
 
 __all__ = ["OperatorKeys", "described", "model_digests", "model_identity"]
 
@@ -107,17 +107,26 @@ def _as_text(value: object) -> str:
     return digest_of([value]) if isinstance(value, np.ndarray) else str(value)
 
 
-def model_identity(model: Model) -> str:
+def model_identity(model: Model, *, has_weights: bool = True) -> str:
     """Return a digest of all that a model says: structure, names, weights and training.
 
     Models of one identity compile to one program, with one report.
+
+    Parameters
+    ----------
+    model
+        The operator graph.
+    has_weights
+        Whether the values of weights that the device holds count. Without them, models of one
+        identity compile to one program but for what it begins with.
 
     Raises
     ------
     TypeError
         When it refers to something that has no digest.
     """
-    return digest_of([json.dumps(_Whole().described(model), separators=(",", ":"))])
+    whole = _Whole(has_weights=has_weights)
+    return digest_of([json.dumps(whole.described(model), separators=(",", ":"))])
 
 
 def described(value: object) -> Any:
@@ -134,7 +143,8 @@ def described(value: object) -> Any:
 class _Whole:
     """Describes records with all their fields, and each of them once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_weights: bool = True) -> None:
+        self._has_weights = has_weights
         self._numbers: dict[int, int] = {}
         self._keys = OperatorKeys()
         self._seen: list[Any] = []  # what has a number stays: no id is used again
@@ -173,12 +183,20 @@ class _Whole:
             content: Any = {"digest": value.digest}
         else:
             content = {}
-        names = [f.name for f in fields(value) if not (content and f.name == "array")]
+        has_array = not content and (self._has_weights or not _is_held_weight(value))
+        names = [f.name for f in fields(value) if has_array or f.name != "array"]
         return [
             type(value).__name__,
             content,
             [self.described(getattr(value, name)) for name in names],
         ]
+
+
+def _is_held_weight(value: object) -> bool:
+    """Return whether a value is a weight that the host can write before a run."""
+    if isinstance(value, State):
+        return value.purpose is Purpose.WEIGHT
+    return isinstance(value, Parameter) and value.is_trainable
 
 
 class OperatorKeys:

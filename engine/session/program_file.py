@@ -32,11 +32,15 @@ class ProgramQuestion:
         What it is compiled for.
     settings
         Of the compilation.
+    has_weights
+        Whether the values of weights decide it, too: not where the host writes all of them before
+        the first run.
     """
 
     model: Model
     machine: Machine
     settings: CompileSettings
+    has_weights: bool = True
 
     def cache_name(self, *others: object) -> str:
         """Return the name of the file in a cache, which other facts decide, too.
@@ -51,7 +55,13 @@ class ProgramQuestion:
 
     def parts_in(self, folder: Path) -> Parts | None:
         """Return the parts of the program in a folder; None if nothing stands for the model."""
-        return parts_of(ProgramFolder(folder), self.model, self.machine, self.settings)
+        return parts_of(
+            ProgramFolder(folder),
+            self.model,
+            self.machine,
+            self.settings,
+            has_weights=self.has_weights,
+        )
 
 
 def save_program(question: ProgramQuestion, compiled: CompiledModel, file: Path) -> str:

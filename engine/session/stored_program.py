@@ -62,7 +62,12 @@ _SHARED = (ComputeSet, DebugContext, PlanStage, RemoteBuffer, Variable)
 
 
 def parts_of(
-    programs: ProgramFolder, model: Model, machine: Machine, settings: CompileSettings
+    programs: ProgramFolder,
+    model: Model,
+    machine: Machine,
+    settings: CompileSettings,
+    *,
+    has_weights: bool = True,
 ) -> ProgramParts | None:
     """Return the parts of the program of a model; None if nothing can stand for the model.
 
@@ -76,9 +81,12 @@ def parts_of(
         The machine to compile for.
     settings
         All options of the compilation.
+    has_weights
+        As for `model_identity`.
     """
     try:
-        return programs.parts(("model", model_identity(model), machine, settings))
+        identity = model_identity(model, has_weights=has_weights)
+        return programs.parts(("model", identity, machine, settings))
     except TypeError as error:
         _log.info("program not stored: %s", error)
         return None

@@ -92,6 +92,27 @@ def test_groups_have_numbers_of_their_own_and_schedulers_change_them() -> None:
     assert torch.equal(model.layer.weight, after["layer.weight"])
 
 
+def test_loss_scaling_is_set_later() -> None:
+    data = batch(4)
+    results = []
+    for scales in ((1.0, 1.0), (4.0, 1.0), (1.0, 4.0)):
+        torch.manual_seed(0)
+        model = Classifier()
+        optimizer = poptorch.optim.SGD(
+            model.parameters(), lr=0.1, loss_scaling=scales[0], use_combined_accum=False
+        )
+        device = poptorch.trainingModel(model, quiet(), optimizer)
+        device(*data)
+        optimizer.loss_scaling = scales[1]
+        optimizer.param_groups[0]["loss_scaling"] = scales[1]
+        device.setOptimizer(optimizer)
+        device(*data)
+        device.copyWeightsToHost()
+        results.append(model.layer.weight.detach().clone())
+    torch.testing.assert_close(results[1], results[0])
+    torch.testing.assert_close(results[2], results[0])
+
+
 @pytest.mark.parametrize(
     ("mode", "period", "n_scores"), [("Final", None, 2), ("All", None, 8), ("EveryN", 2, 4)]
 )
@@ -285,6 +306,23 @@ def test_saved_models_load_without_compiling(tmp_path: Path) -> None:
     other = poptorch.load(str(tmp_path / "model.poptorch"))
     _, second = other(x, labels)
     assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_programs_of_files_take_the_weights_of_the_module(is_trained: bool, tmp_path: Path) -> None:
+    file, (x, labels) = str(tmp_path / "model.poptorch"), batch(4)
+
+    def wrapped(model: torch.nn.Module) -> poptorch.PoplarExecutor:
+        if not is_trained:
+            return poptorch.inferenceModel(model, quiet())
+        return poptorch.trainingModel(model, quiet(), torch.optim.SGD(model.parameters(), lr=0.1))
+
+    wrapped(Classifier()).compileAndExport(file, x, labels, export_model=False)
+    model = Classifier()
+    expected = model(x, labels)
+    device = wrapped(model)
+    device.loadExecutable(file)
+    torch.testing.assert_close(device(x, labels), expected)
 
 
 def test_cached_programs_are_found_again(tmp_path: Path) -> None:

@@ -58,6 +58,11 @@ def test_unknown_options_of_popart_name_the_nearest() -> None:
         check_popart_options({"dotChecks": object()})
 
 
+@pytest.mark.parametrize("name", ["compilationProgressTotal", "defaultPrefetchBufferingDepth"])
+def test_names_that_popart_has_no_more_are_known(name: str) -> None:
+    check_popart_options({name: 3})
+
+
 def test_options_without_effect_warn_once(capfd: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         check_popart_options({"outlineThreshold": 1.0})

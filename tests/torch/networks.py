@@ -38,6 +38,54 @@ class Digits(nn.Module):
         return scores
 
 
+class Mlp(nn.Module):
+    """Three dense layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(map(nn.Linear, (784, 128, 64), (128, 64, 10)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        first, second, last = self.layers
+        scores: torch.Tensor = last(functional.relu(second(functional.relu(first(x)))))
+        return scores
+
+
+class Clothes(nn.Module):
+    """The network of Graphcore's first tutorial of PopTorch, without its dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c1, self.c2 = nn.Conv2d(1, 5, 3), nn.Conv2d(5, 12, 5)
+        self.norm = nn.GroupNorm(3, 12)
+        self.f1, self.f2 = nn.Linear(972, 100), nn.Linear(100, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        x = functional.relu(functional.max_pool2d(self.c1(x), 2))
+        x = functional.relu(self.norm(self.c2(x)))
+        scores: torch.Tensor = self.f2(functional.relu(self.f1(torch.flatten(x, 1))))
+        return scores
+
+
+class LeNet(nn.Module):
+    """LeCun et al., 1998, with rectifiers and the largest of windows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c1, self.c2 = nn.Conv2d(1, 6, 5, padding=2), nn.Conv2d(6, 16, 5)
+        self.layers = nn.ModuleList(map(nn.Linear, (400, 120, 84), (120, 84, 10)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores."""
+        x = functional.max_pool2d(functional.relu(self.c1(x)), 2)
+        x = torch.flatten(functional.max_pool2d(functional.relu(self.c2(x)), 2), 1)
+        first, second, last = self.layers
+        scores: torch.Tensor = last(functional.relu(second(functional.relu(first(x)))))
+        return scores
+
+
 class _Block(nn.Module):
     def __init__(self, n_inputs: int, n_outputs: int, stride: int) -> None:
         super().__init__()
@@ -128,6 +176,45 @@ class Bert(nn.Module):
         return scores
 
 
+class _CausalLayer(nn.Module):
+    def __init__(self, width: int, n_heads: int) -> None:
+        super().__init__()
+        self.n_heads = n_heads
+        self.inner, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm_attention, self.norm_dense = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        shape = batch, length, self.n_heads, width // self.n_heads
+        parts = self.inner(self.norm_attention(x)).split(width, 2)
+        query, key, value = (part.reshape(shape).transpose(1, 2) for part in parts)
+        scores = query @ key.transpose(-1, -2) / shape[-1] ** 0.5
+        shares = torch.softmax(scores.masked_fill(hidden, -1e9), -1)
+        x = x + self.out((shares @ value).transpose(1, 2).reshape(x.shape))
+        inner = functional.gelu(self.wide(self.norm_dense(x)))
+        return torch.as_tensor(x + self.narrow(inner))
+
+
+class Gpt(nn.Module):
+    """Two layers of GPT-2 with 128 units and four heads (Radford et al., 2019), 64 words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(1000, 128), nn.Parameter(torch.zeros(64, 128))
+        self.layers = nn.ModuleList(_CausalLayer(128, 4) for _ in range(2))
+        self.norm, self.dense = nn.LayerNorm(128), nn.Linear(128, 1000, bias=False)
+        self.register_buffer("hidden", torch.ones(64, 64).triu(1) > 0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores of the next words: (batch, words, length)."""
+        out = self.words(x) + self.places
+        for layer in self.layers:
+            out = layer(out, self.hidden)
+        scores: torch.Tensor = self.dense(self.norm(out)).transpose(1, 2)
+        return scores
+
+
 class Lstm(nn.Module):
     """Two layers of 256 units, as in Graphcore's benchmark of LSTM training."""
 
@@ -199,6 +286,30 @@ class GraphNetwork(nn.Module):
             x = torch.tanh(own(x) + taken)
         scores: torch.Tensor = self.dense(x)
         return scores
+
+
+class Gcn(nn.Module):
+    """Two convolutions over a graph of 300 nodes (Kipf and Welling, 2017)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        drawn = torch.randint(0, 300, (2, 1200), generator=torch.Generator().manual_seed(1))
+        source, target = torch.cat([drawn, torch.arange(300).expand(2, 300)], 1)
+        degree = torch.bincount(target, minlength=300).float()
+        self.register_buffer("source", source)
+        self.register_buffer("target", target)
+        self.register_buffer("share", (degree[source] * degree[target]).rsqrt()[:, None])
+        self.dense = nn.ModuleList(nn.Linear(a, b) for a, b in ((128, 16), (16, 7)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the scores of the nodes."""
+        first, second = self.dense
+        scores: torch.Tensor = self._spread(second(functional.relu(self._spread(first(x)))))
+        return scores
+
+    def _spread(self, x: torch.Tensor) -> torch.Tensor:
+        sent = x[self.source] * self.share
+        return torch.zeros_like(x).scatter_add(0, self.target[:, None].expand_as(sent), sent)
 
 
 class Vae(nn.Module):
@@ -345,14 +456,19 @@ class PytorchStep:
 
 
 NETWORKS = {
+    "mlp": Network(make=Mlp, shape=(16, 784), labels=10),
+    "clothes": Network(make=Clothes, shape=(16, 1, 28, 28), labels=10),
+    "lenet": Network(make=LeNet, shape=(16, 1, 28, 28), labels=10),
     "digits": Network(make=Digits, shape=(8, 1, 28, 28), labels=10),
     "resnet18": Network(make=ResNet18, shape=(4, 3, 32, 32), labels=10, seed=3),
     "autoencoder": Network(make=Autoencoder, shape=(16, 784), labels=0),
     "bert": Network(make=Bert, shape=(4, 32), labels=2, is_words=True),
+    "gpt": Network(make=Gpt, shape=(2, 64), labels=1000, pixels=(64,), is_words=True),
     "lstm": Network(make=Lstm, shape=(4, 200, 16), labels=10),
     "speech": Network(make=Speech, shape=(4, 40, 61), labels=12),
     "unet": Network(make=UNet, shape=(2, 1, 32, 32), labels=3, pixels=(32, 32)),
     "graph": Network(make=GraphNetwork, shape=(40, 12), labels=5),
+    "gcn": Network(make=Gcn, shape=(300, 128), labels=7),
     "vae": Network(make=Vae, shape=(16, 64), labels=None),
     "policy": Network(make=Policy, shape=(24, 20), labels=None),
 }

@@ -151,7 +151,8 @@ class DeviceProgram:
         settings = CompileSettings.of(engine_options, excess)
         outlines = bool(self._popart.get("enableOutlining", True)) and settings.outlines
         settings = replace(settings, outlines=outlines)
-        return ProgramQuestion(model, machine_of(options, self.graph.n_ipus), settings)
+        machine = machine_of(options, self.graph.n_ipus)
+        return ProgramQuestion(model, machine, settings, has_weights=False)
 
     def _compiled(self, options: EngineOptions) -> CompiledModel:
         question, programs = self.question, programs_of(options)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.torch.containers import register_containers
+from tilescope.engine.frontend.torch.functional import functional
 from tilescope.engine.frontend.torch.markers import define_markers
 from tilescope.engine.frontend.torch.table import is_whole
 
@@ -78,9 +79,12 @@ def captured(source: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
                 f"Expected a torch.nn.Module, an ExportedProgram or the path of a .pt2 file, got"
                 f" {type(source).__name__}"
             )
+        rewritten = functional(torch, program)
+        if rewritten is not None:
+            return rewritten
         whole = _with_detached(torch, program)
-        functional = _with_annotations(torch, lambda: whole.run_decompositions({}))
-        return _with_annotations(torch, lambda: _taken_apart(torch, functional))
+        traced = _with_annotations(torch, lambda: whole.run_decompositions({}))
+        return _with_annotations(torch, lambda: _taken_apart(torch, traced))
 
 
 @cache
@@ -115,9 +119,10 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     torch = torch_module()
     _check_devices(module)
     before = {name: parameter.grad for name, parameter in module.named_parameters()}
+    constants = _plain_tensors(torch, module)
     try:
         with _adapted(torch):
-            return _with_annotations(
+            program = _with_annotations(
                 torch, lambda: torch.export.export(module, tuple(args), dict(kwargs), strict=False)
             )
     except Exception as error:  # PyTorch's errors have no common base
@@ -125,6 +130,22 @@ def exported(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
     finally:
         for name, parameter in module.named_parameters():
             parameter.grad = before[name]
+    for path, held in program.constants.items():
+        tensor, version, value = constants.get(id(held), (held, held._version, held))
+        if tensor._version != version:  # the export wrote into it
+            program.constants[path] = value
+    return program
+
+
+def _plain_tensors(torch: Any, module: Any) -> dict[int, tuple[Any, int, Any]]:
+    """Return the tensors that modules have as plain attributes, with version and value, by `id`."""
+    tensors = [
+        value
+        for part in module.modules()
+        for value in vars(part).values()
+        if isinstance(value, torch.Tensor)
+    ]
+    return {id(tensor): (tensor, tensor._version, tensor.detach().clone()) for tensor in tensors}
 
 
 @contextmanager

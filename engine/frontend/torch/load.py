@@ -12,6 +12,7 @@ import numpy as np
 from tilescope.collection import without_collection
 from tilescope.engine.errors import BadInput, BadModel
 from tilescope.engine.frontend.torch.capture import captured, torch_module
+from tilescope.engine.frontend.torch.functional import WRITTEN_CONSTANTS
 from tilescope.engine.frontend.torch.import_graph import GraphImport
 from tilescope.engine.frontend.torch.program import MarkedLoss, OutputName, TorchProgram
 from tilescope.engine.frontend.torch.promotion import dtype_name
@@ -117,6 +118,15 @@ def load_torch(  # noqa: PLR0913 # what a module leaves open
             raise BadModel(f"The module has an input of kind {kind.lower()}, which is unsupported")
     results = graph.add_nodes()
     returned = _Results(names.outputs, labels, returns_written)
+    returned.notices += [
+        Notice(
+            "info",
+            "constant_written",
+            f"The module writes into its tensor {path!r}, which is as before in the next run:"
+            " register it as a buffer to keep what is written",
+        )
+        for path in program.graph_module.meta.get(WRITTEN_CONSTANTS, ())
+    ]
     for spec, result in zip(program.graph_signature.output_specs, results, strict=True):
         returned.add(spec, result, lambda path: held.value(path, chosen))
     outputs = returned.outputs

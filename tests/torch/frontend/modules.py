@@ -39,18 +39,18 @@ class Block(nn.Module):
 class ResNet(nn.Module):
     """The network of residual blocks, of a few channels."""
 
-    def __init__(self, counts: tuple[int, ...], *, is_narrow: bool) -> None:
+    def __init__(self, counts: tuple[int, ...], *, is_narrow: bool, width: int = 4) -> None:
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(3, 4, 7, 2, 3, bias=False),
-            nn.BatchNorm2d(4),
+            nn.Conv2d(3, width, 7, 2, 3, bias=False),
+            nn.BatchNorm2d(width),
             nn.ReLU(),
             nn.MaxPool2d(3, 2, 1),
         )
-        blocks, n_in = [], 4
+        blocks, n_in = [], width
         for stage, count in enumerate(counts):
             for index in range(count):
-                n = 4 * 2**stage
+                n = width * 2**stage
                 n_out = n * (4 if is_narrow else 1)
                 stride = 2 if stage and not index else 1
                 blocks.append(Block(n_in, n, stride, n_out, is_narrow=is_narrow))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["Compose", "Normalize", "ToPILImage", "ToTensor"]
+__all__ = ["Compose", "ConvertImageDtype", "Normalize", "Resize", "ToPILImage", "ToTensor"]
 
 
 class Compose:
@@ -19,6 +19,29 @@ class Compose:
         for transform in self.transforms:
             image = transform(image)
         return image
+
+
+class Resize:
+    """Bytes to those of an image of another size."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __call__(self, image: Any) -> Any:
+        pixels = torch.from_numpy(np.asarray(image, np.float32))[None, None]
+        sizes = (self.size, self.size)
+        resized = torch.nn.functional.interpolate(pixels, sizes, mode="bilinear")
+        return resized[0, 0].round().byte().numpy()
+
+
+class ConvertImageDtype:
+    """Numbers in another type."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+
+    def __call__(self, image: torch.Tensor) -> torch.Tensor:
+        return image.to(self.dtype)
 
 
 class ToTensor:
