@@ -336,6 +336,10 @@ class Operation(Node):
 class Emitter(Protocol):
     """What a decomposition needs of a builder."""
 
+    @property
+    def operations(self) -> list[Operation]:
+        """What was emitted so far, in order."""
+
     def emit(
         self,
         operator: Operator,

@@ -58,8 +58,7 @@ class Program:
 #:   efficient_data_loading and pipelining, whose programs beside them are below;
 #: - that load a validation model from a training model: docs/user_guide/precompilation.py (its
 #:   last part: the mode that `eval()` gives the loaded module does not reach the second wrapper);
-#: - that are refused: docs/user_guide/phased_execution.py (phases need memory off the chip) and
-#:   docs/user_guide/replica_grouped_weights.py (weights that differ by group of replicas).
+#: - that are refused: docs/user_guide/phased_execution.py (phases need memory off the chip).
 PROGRAMS = (
     Program("poptorch", "examples/simple_adder.py", "Success"),
     Program("poptorch", "examples/mnist.py", r"(?s).*we got: ([\d.]+)% correct", 88.0),
@@ -67,6 +66,7 @@ PROGRAMS = (
     Program("poptorch", "docs/user_guide/mnist.py"),
     Program("poptorch", "docs/user_guide/sumAnchorReturnType.py"),
     Program("poptorch", "docs/user_guide/trainingModel.py"),
+    Program("poptorch", "docs/user_guide/replica_grouped_weights.py"),
     Program("poptorch", "docs/user_guide/device_iterations.py"),
     Program("poptorch", "docs/user_guide/poptorch_training_simple.py"),
     Program("poptorch", "docs/user_guide/api.py", copies=("poptorch.conf", "tmp/poptorch.conf")),

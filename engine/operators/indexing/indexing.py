@@ -40,7 +40,8 @@ from tilescope.engine.lower import Lowering
 from tilescope.engine.operators.elementwise.choice import chosen
 from tilescope.engine.operators.elementwise.elementwise import binary, scalar
 from tilescope.engine.operators.elementwise.mapped import call, mapped, operand
-from tilescope.engine.operators.movement.layout import full, reshape
+from tilescope.engine.operators.indexing.rows import row_indices
+from tilescope.engine.operators.movement.layout import TRANSPOSE, full, reshape
 from tilescope.engine.operators.movement.slicing import joined, part
 from tilescope.engine.operators.parts import along_others, entries
 
@@ -189,21 +190,31 @@ def _lower_gather_elements(lowering: Lowering, op: Operation) -> Tensor:
 
 
 def _gather_elements(node: Node, expansion: Expansion) -> Value | None:
-    """Emit the gather of the part of the operand that smaller indices reach; None if it is all."""
+    """Emit the gather of the part of the operand that smaller indices reach; None if it is all.
+
+    Indices of whole rows gather these.
+    """
     x, indices = node.operand(0), node.operand(1)
     stops = _reached(node, x, indices)
+    axis = node.axis(node.attributes["axis"], len(x.shape))
     if stops == x.shape:
-        return None
+        rows = row_indices(expansion, indices, axis)
+        return None if rows is None else expansion.emit(GATHER, x, rows, axis=axis)
     within = part(expansion, x, [0] * len(stops), stops)
     return expansion.emit(GATHER_ELEMENTS, within, indices, **node.attributes)
 
 
 def _scatter_elements(node: Node, expansion: Expansion) -> Value | None:
-    """Emit the update of the part that smaller indices reach, among the rest; None if it is all."""
+    """Emit the update of the part that smaller indices reach, among the rest; None if it is all.
+
+    Indices of whole rows update these.
+    """
     x, indices, updates = (node.operand(i) for i in range(3))
     stops = _reached(node, x, indices)
     if stops == x.shape:
-        return None
+        axis = node.axis(node.attributes["axis"], len(x.shape))
+        rows = row_indices(expansion, indices, axis)
+        return None if rows is None else _scattered_rows(node, expansion, rows, axis)
     within = part(expansion, x, [0] * len(stops), stops)
     out = expansion.emit(SCATTER_ELEMENTS, within, indices, updates, **node.attributes)
     for axis, (reached, size) in enumerate(zip(stops, x.shape, strict=True)):
@@ -212,6 +223,17 @@ def _scatter_elements(node: Node, expansion: Expansion) -> Value | None:
             ends = [size if d == axis else n for d, n in enumerate(out.shape)]
             out = joined(expansion, [out, part(expansion, x, starts, ends)], axis)
     return out
+
+
+def _scattered_rows(node: Node, expansion: Expansion, rows: Value, axis: int) -> Value:
+    """Emit the update of whole rows along an axis."""
+    x, updates = node.operand(0), node.operand(2)
+    order = [axis, *(d for d in range(len(x.shape)) if d != axis)]
+    turned = [expansion.emit(TRANSPOSE, value, order=tuple(order)) for value in (x, updates)]
+    places = reshape(expansion, rows, (*rows.shape, 1))
+    reduction = node.attributes.get("reduction", "none")
+    out = expansion.emit(SCATTER_ND, turned[0], places, turned[1], reduction=reduction)
+    return expansion.emit(TRANSPOSE, out, order=tuple(int(d) for d in np.argsort(order)))
 
 
 def _reached(node: Node, x: Value, indices: Value) -> tuple[int, ...]:
