@@ -26,7 +26,7 @@ _VERSION = 2
 
 
 def _module_of(model: Any) -> Any:
-    return model.model if isinstance(model, PoplarExecutor) else model
+    return model._user_model if isinstance(model, PoplarExecutor) else model
 
 
 def inferenceModel(

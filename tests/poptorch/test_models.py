@@ -211,6 +211,23 @@ def test_a_model_stays_in_the_mode_that_it_was_wrapped_in() -> None:
     assert torch.equal(device(torch.zeros(2)), torch.ones(2))
 
 
+def test_the_mode_of_an_inference_model_is_its_own() -> None:
+    """Also of one that is made from a training model, which goes on training."""
+
+    class Moded(Classifier):
+        def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> Any:
+            return super().forward(x, labels) if self.training else self.layer(x) + 1
+
+    x, labels = batch(4)
+    training = poptorch.trainingModel(Moded(), quiet())
+    inference = poptorch.inferenceModel(training, quiet())
+    inference.model.eval()
+    assert training.model.training
+    assert not inference.training
+    assert len(training(x, labels)) == 2
+    torch.testing.assert_close(inference(x), training.model.layer(x) + 1, rtol=1e-5, atol=1e-5)
+
+
 def test_a_module_without_a_loss_is_refused() -> None:
     device = poptorch.trainingModel(Classifier(), quiet())
     with pytest.raises(poptorch.Error, match="Couldn't find a loss"):

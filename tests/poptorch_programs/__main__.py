@@ -56,8 +56,6 @@ class Program:
 #:   pytorch_demo.py (models of torchvision), poptorch_custom_op.py (an operator in C++);
 #: - that are for a notebook and end at once as programs: the walkthroughs of
 #:   efficient_data_loading and pipelining, whose programs beside them are below;
-#: - that load a validation model from a training model: docs/user_guide/precompilation.py (its
-#:   last part: the mode that `eval()` gives the loaded module does not reach the second wrapper);
 #: - that are refused: docs/user_guide/phased_execution.py (phases need memory off the chip).
 PROGRAMS = (
     Program("poptorch", "examples/simple_adder.py", "Success"),
@@ -66,6 +64,7 @@ PROGRAMS = (
     Program("poptorch", "docs/user_guide/mnist.py"),
     Program("poptorch", "docs/user_guide/sumAnchorReturnType.py"),
     Program("poptorch", "docs/user_guide/trainingModel.py"),
+    Program("poptorch", "docs/user_guide/precompilation.py"),
     Program("poptorch", "docs/user_guide/replica_grouped_weights.py"),
     Program("poptorch", "docs/user_guide/device_iterations.py"),
     Program("poptorch", "docs/user_guide/poptorch_training_simple.py"),

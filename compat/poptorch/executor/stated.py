@@ -113,8 +113,8 @@ class StatedExecutor:
 
     @property
     def model(self) -> torch.nn.Module:
-        """The module."""
-        return self._user_model
+        """The module; in inference a copy with the same weights, whose mode is its own."""
+        return self._user_model if self._training else self._model
 
     @property
     def options(self) -> Options:
@@ -124,7 +124,7 @@ class StatedExecutor:
     @property
     def training(self) -> bool:
         """Whether the module is in training mode."""
-        return self._user_model.training
+        return self.model.training
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or "_user_model" not in self.__dict__:
