@@ -160,12 +160,19 @@ def _multi_update(  # type: ignore[no-untyped-def]
     sub, sub_start, sub_size, sub_stride, base_offset, n_entries,
 ):  # fmt: skip
     for g in range(size[0]):
-        for k in range(o_size[1]):
-            row = offsets[o_start + g * o_stride[0] + k * o_stride[1]] - base_offset
-            if 0 <= row < size[1]:
-                to = start + g * stride[0] + row * stride[1]
-                row_start = sub_start + g * sub_stride[0] + k * sub_stride[1]
-                _copy_row(sub, row_start, sub_stride[2], base, to, stride[2], size[2])
+        first = o_start + g * o_stride[0]
+        for begin in range(0, o_size[1], _LOOK_AHEAD):
+            n = min(_LOOK_AHEAD, o_size[1] - begin)
+            at = first + begin * o_stride[1]
+            mask = _wanted(offsets, at, o_stride[1], n, base_offset, size[1], n_entries)
+            while mask != np.uint64(0):
+                k = lowest_bit(mask)
+                mask &= mask - np.uint64(1)
+                row = offsets[at + k * o_stride[1]] - base_offset
+                if 0 <= row < size[1]:
+                    to = start + g * stride[0] + row * stride[1]
+                    row_start = sub_start + g * sub_stride[0] + (begin + k) * sub_stride[1]
+                    _copy_row(sub, row_start, sub_stride[2], base, to, stride[2], size[2])
 
 
 def _update_kernel(combine: Any) -> Any:
@@ -175,19 +182,26 @@ def _update_kernel(combine: Any) -> Any:
         sub, sub_start, sub_size, sub_stride, base_offset, n_entries, scale,
     ):  # fmt: skip
         for g in range(size[0]):
-            for k in range(o_size[1]):
-                row = offsets[o_start + g * o_stride[0] + k * o_stride[1]] - base_offset
-                if row < 0 or row >= size[1]:
-                    continue
-                to = start + g * stride[0] + row * stride[1]
-                row_start = sub_start + g * sub_stride[0] + k * sub_stride[1]
-                for c in range(size[2]):
-                    new = sub[row_start + c * sub_stride[2]]
-                    old = base[to + c * stride[2]]
-                    if scale == 1:
-                        base[to + c * stride[2]] = combine(old, new)  # integers wrap around
-                    else:
-                        base[to + c * stride[2]] = combine(old, new * scale)
+            first = o_start + g * o_stride[0]
+            for begin in range(0, o_size[1], _LOOK_AHEAD):
+                n = min(_LOOK_AHEAD, o_size[1] - begin)
+                at = first + begin * o_stride[1]
+                mask = _wanted(offsets, at, o_stride[1], n, base_offset, size[1], n_entries)
+                while mask != np.uint64(0):
+                    k = lowest_bit(mask)
+                    mask &= mask - np.uint64(1)
+                    row = offsets[at + k * o_stride[1]] - base_offset
+                    if row < 0 or row >= size[1]:
+                        continue
+                    to = start + g * stride[0] + row * stride[1]
+                    row_start = sub_start + g * sub_stride[0] + (begin + k) * sub_stride[1]
+                    for c in range(size[2]):
+                        new = sub[row_start + c * sub_stride[2]]
+                        old = base[to + c * stride[2]]
+                        if scale == 1:
+                            base[to + c * stride[2]] = combine(old, new)  # integers wrap around
+                        else:
+                            base[to + c * stride[2]] = combine(old, new * scale)
 
     return kernel
 
