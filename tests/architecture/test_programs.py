@@ -26,6 +26,9 @@ FOLDERS = (
 STARTS = {
     "compat/poptorch/dataloader/accessor.py AsynchronousDataAccessor.__init__"
     " multiprocessing.get_context": "this Python, with the data set of the program",
+    "compat/poptorch/dataloader/worker.py load_batches multiprocessing.set_forkserver_preload": (
+        "names modules for the workers of that data set"
+    ),
     "engine/models/wheel.py download_wheel subprocess.run": "pip, with facts of the catalogue",
     "engine/session/warmup.py warm_up ProcessPoolExecutor": "this Python, with kernels by name",
     "engine/session/warmup.py warm_up get_context": "this Python, with kernels by name",

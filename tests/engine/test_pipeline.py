@@ -673,7 +673,10 @@ def test_a_parameter_on_two_ipus_is_refused(tmp_path: Path) -> None:
         transform(trained)
     expected = _trained(model, 1, 5, Sgd(lr=0.1, momentum=0.9), "none")
     placed = split(model, dict.fromkeys(graph.stages, 0), graph.stages)
-    _compare(_trained(pipelined(placed), 1, 5, Sgd(lr=0.1, momentum=0.9), "none"), expected)
+    actual = _trained(pipelined(placed), 1, 5, Sgd(lr=0.1, momentum=0.9), "none")
+    assert actual.keys() - expected.keys() == {"Accum___w/1"}
+    for name, array in expected.items():
+        np.testing.assert_allclose(actual[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_weights_that_every_micro_batch_changes(tmp_path: Path) -> None:

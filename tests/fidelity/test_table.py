@@ -55,7 +55,7 @@ def test_fourteen_references_count() -> None:
 def test_a_figure_used_in_a_law_is_not_evidence() -> None:
     """The table shows and marks it, but the sentence about agreement excludes it."""
     results = [row for row in packaged_rows() if row.gave_law]
-    assert {row.id for row in results} == {"F2", "F7"}
+    assert {row.id for row in results} == {"F2", "F7", "F27"}
     assert all(as_verdict(row) == f"{row.verdict}, used in a law" for row in results)
     rest = [row for row in packaged_rows() if row.is_further and row.ours and not row.gave_law]
     sentence = further_sentence(packaged_rows())

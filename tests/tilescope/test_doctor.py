@@ -84,7 +84,7 @@ def test_fidelity_shows_expected_errors_by_kind(capsys: pytest.CaptureFixture[st
     assert products["n_complete"] == 27
     assert products["cycles"] >= 1
     assert kinds["CTC loss", "gc2"]["missing"] == []
-    assert kinds["triangular solves", "gc2"]["missing"] == ["triangular solves"]
+    assert kinds["octave convolutions", "gc2"]["missing"] == ["octave convolutions"]
     assert main(["doctor", "--fidelity"]) == 0
     text = capsys.readouterr().out
     assert f"Version of the table: {packaged_version()}." in text

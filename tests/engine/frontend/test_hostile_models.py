@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -112,9 +113,12 @@ def _not_a_number() -> onnx.ModelProto:
     return model_of(nodes, [info("x", [4, 6])], [_WHATEVER], weights)
 
 
-def _run(path: Path, **inputs: np.ndarray) -> np.ndarray:
-    """Return the output of a model on 4 tiles."""
-    compiled = compile_model(load_onnx(path), load_machine("gc200", tiles_per_ipu=4))
+def _run(path: Path, code_bytes: int = 212_992, **inputs: np.ndarray) -> np.ndarray:
+    """Return the output of a model on 4 tiles, of which so many bytes hold code."""
+    machine = load_machine("gc200", tiles_per_ipu=4)
+    rest = machine.non_interleaved_bytes + machine.interleaved_bytes - code_bytes
+    machine = replace(machine, non_interleaved_bytes=code_bytes, interleaved_bytes=rest)
+    compiled = compile_model(load_onnx(path), machine)
     with Engine(compiled.executable, resolve_options(environ={})) as engine:
         return compiled.run(engine, inputs)["y"]
 
@@ -215,7 +219,7 @@ def test_a_hostile_model_is_refused_in_a_sentence(tmp_path: Path, name: str) -> 
     path = tmp_path / "hostile.onnx"
     onnx.save(make(), path)
     with pytest.raises(EngineError) as refused:
-        _run(path, x=X)
+        _run(path, code_bytes=1 << 15, x=X)
     assert words in str(refused.value)
 
 
