@@ -54,6 +54,11 @@ Certainty: TypeAlias = Literal["exact", "estimate", "at most"]
 _MOST_FULLEST = 8
 
 
+#: Of what the fullest tile lacks, that an estimate has to give before it has a command: another
+#: plan may take more than a smaller gain.
+_LEAST_SHARE = 0.05
+
+
 @dataclass(frozen=True)
 class Remedy:
     """Something to change, and what it gains.
@@ -71,7 +76,7 @@ class Remedy:
     after
         What still lacks if it alone is applied; with ``at most``, what lacks at the least.
     command
-        Measures it; empty where the program itself has to change.
+        Measures it; empty where the program itself has to change, or an estimate gives too little.
     live_bytes
         The most that then lives at one step over all tiles, code and messages included; None where
         it does not change what lives at a step.
@@ -325,7 +330,8 @@ def fit_advice(report: Report) -> FitAdvice:
     for name, kind in kinds.items():
         gain, after = int(memory.gain((name,))[tile]), memory.excess((name,))
         if gain > 0 or after.total_bytes < before.total_bytes:
-            command = measuring_command(report, {name: kind.flags})
+            is_worth_it = kind.certainty == "exact" or gain >= _LEAST_SHARE * before.worst_bytes
+            command = measuring_command(report, {name: kind.flags}) if is_worth_it else ""
             live = memory.live_bytes((name,))
             remedies.append(
                 Remedy(
