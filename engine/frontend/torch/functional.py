@@ -144,7 +144,9 @@ class _Rewrite:
                 updates = [self.newest[held] for held in self.changed if held in self.buffers]
                 self.graph.output((*updates, *results)).meta.update(node.meta)
             elif not _writes(node):
-                self.newest[node] = self.graph.node_copy(node, self._current)
+                copied = self.newest[node] = self.graph.node_copy(node, self._current)
+                if node.op == "placeholder":
+                    copied.name = node.name  # also one of Python's own, such as `input`
                 if node not in self.memory:
                     self._share(node, self._aliased(node))
             elif node.target is self.torch.ops.aten.batch_norm.default:

@@ -202,3 +202,10 @@ def test_an_exported_program_stays_as_it_is() -> None:
     before = str(exported.graph)
     load_torch(exported)
     assert str(exported.graph) == before
+
+
+def test_an_argument_may_have_the_name_of_a_function_of_pythons() -> None:
+    """PyTorch's own layers call theirs `input`."""
+    program = load_torch(torch.nn.BatchNorm1d(3).train(), (torch.randn(4, 3),))
+    assert [value.name for value in program.model.inputs] == ["input"]
+    assert program.model.updates
