@@ -56,6 +56,7 @@ _MOST_FULLEST = 8
 
 #: Of what the fullest tile lacks, that an estimate has to give before it has a command: another
 #: plan may take more than a smaller gain.
+#: Assumption: one case was measured, where 4 % were estimated and 0.3 % more were taken.
 _LEAST_SHARE = 0.05
 
 
