@@ -393,6 +393,28 @@ interface TraceLane {
   /** Place below the top of its group, and height: 0 where nothing is to be seen, in pixels. */
   top: number;
   height: number;
+  /** See bake.js. */
+  prepared?: TracePrepared;
+  baked?: TraceBitmap;
+}
+
+/** A picture of an answer, a column for `cell` cycles. */
+interface TraceBitmap {
+  canvas: HTMLCanvasElement;
+  /** In pixels of the screen. */
+  height: number;
+  key: unknown[];
+  cell: number;
+}
+
+/** What frames need of a lane: running sums have one value more than the lane has bars. */
+interface TracePrepared {
+  slices: Float64Array;
+  cycles: Float64Array;
+  wideCycles: Float64Array;
+  /** Bars of single slices that are at least two pixels of the answer wide. */
+  wide: Int32Array;
+  byKind: {kind: number; wide: Int32Array}[];
 }
 
 /** The lanes of one track of an IPU. */
@@ -415,11 +437,12 @@ interface TraceData extends TraceLanes, TraceRange {
   levels: number;
   /** Cycles of every kind of step in every pixel; null for a tile. */
   columns: Float32Array | null;
-  bitmap?: {key: string; canvas: HTMLCanvasElement};
+  bitmap?: TraceBitmap;
 }
 
 interface TraceAnswer extends TraceRange {
   pixels: number;
+  perPixel: number;
   groups: Map<string, TraceLanes>;
 }
 
@@ -489,6 +512,8 @@ interface TraceColours {
   kinds: string[];
   onKinds: string[];
   groups: string[];
+  /** Patterns by pixels of the screen a pixel of the page. */
+  hatches?: Map<number, CanvasPattern>;
   ink: string;
   soft: string;
   line: string;
@@ -509,6 +534,10 @@ interface TraceScene extends TraceRange {
   kinds: TraceKind[];
   /** Bit `k` is set if kind `k` is hidden. */
   hidden: number;
+  /** Cycles a pixel. */
+  cell: number;
+  /** Whether the scale is changing. */
+  isMoving: boolean;
 }
 
 interface TraceNames {
@@ -517,12 +546,14 @@ interface TraceNames {
   /** Cycles by the name of a run. */
   lengths?: Map<string, number>;
   texts?: TraceLabels;
+  /** Tint of every name as a group. */
+  tints?: Uint8Array;
   label(id: number): string;
 }
 
 interface TraceSource extends TraceNames {
   json(what: string, query?: object): Promise<any>;
-  window(query: object): Promise<TraceAnswer>;
+  window(query: object, signal?: AbortSignal): Promise<TraceAnswer>;
   loadNames(): Promise<void>;
   label(id: number): string;
   path(id: number): string;
@@ -592,6 +623,7 @@ interface TraceViewerParts extends AxisMotion {
   draw(): void;
   paint(): void;
   paintOn(canvas: HTMLCanvasElement, ratio: number): void;
+  noteMotion(): boolean;
   paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
   writeNote(): void;
   contents(lane: TraceLane, i: number): string;
@@ -698,11 +730,14 @@ interface TraceViewer extends TraceViewerParts {
   /** The requests for matches, one after the other. */
   steps?: Promise<void>;
   last?: TracePoint | null;
-  asked: number;
-  inFlight: boolean;
+  /** The requests under way: `serves` says whether they bring what is missing now. */
+  asking: {stop: AbortController; serves(viewer: TraceViewer): boolean} | null;
   failed: string;
   frame?: number;
   frames: number[];
+  /** Cycles a pixel of the last frame, and the frame after motion. */
+  scale?: number;
+  still?: ReturnType<typeof setTimeout>;
   firstPaint?: number;
   slices?: number;
   bars?: number;
@@ -736,7 +771,35 @@ interface TraceSpace {
   shareText(share: number): string;
   scrollTo(top: number, bottom: number, scroll: number, first: number, last: number): number;
   tileLevel(tile: number): number;
-  visibleBars(data: TraceRange, lane: TraceLane, range: TraceRange): {from: number; stop: number; slices: number};
+  WAIT: number;
+  prepareLane(lane: TraceLane, perPixel: number): TracePrepared;
+  firstOf(lane: TraceLane, list: Int32Array, cycle: number): number;
+  seenOf(data: TraceRange & {perPixel: number}, lane: TraceLane, range: TraceRange): {bars: number; slices: number; resolved: number};
+  narrowColumns(lane: TraceLane, perPixel: number, cell: number, pixels: number): Int32Array;
+  pixelsOf(data: TraceRange, cell: number): number;
+  bitmapOf(
+    kept: TraceBitmap | undefined, data: TraceRange, wanted: {height: number; key: unknown[]; cell: number; isMoving: boolean},
+    paint: (context: CanvasRenderingContext2D, pixels: number) => void,
+  ): TraceBitmap;
+  resampled(columns: Float32Array, perPixel: number, cell: number, pixels: number): Float32Array;
+  packedColour(colour: string, opacity?: number): number;
+  isHatched(x: number, y: number): boolean;
+  fillOf(context: CanvasRenderingContext2D, kind: number, scene: {colours: TraceColours; ratio: number}): string | CanvasPattern;
+  bakedPixels(
+    lane: TraceLane, owner: Int32Array, height: number,
+    scene: {colours: TraceColours; hidden: number; matches: Uint8Array | null; source: TraceNames},
+  ): Uint32Array;
+  paintBaked(
+    context: CanvasRenderingContext2D, data: TraceRange & {perPixel: number}, lane: TraceLane, box: TraceBox, scene: TraceScene,
+  ): void;
+  stretch(
+    context: CanvasRenderingContext2D, bitmap: TraceBitmap, data: TraceRange, box: TraceBox, scene: TraceScene,
+  ): void;
+  tintOf(source: TraceNames, id: number): number;
+  firstEndingAfter(lane: TraceLane, cycle: number): number;
+  firstBeginningAt(lane: TraceLane, cycle: number): number;
+  isFine(perPixel: number, wanted: number): boolean;
+  windowOf(range: TraceRange, extent: TraceRange, wanted: number, around: number): TraceRange & {pixels: number; perPixel: number};
   connectSplitter(viewer: TraceViewer): void;
   GAP: number;
   RULER: number;
@@ -789,6 +852,7 @@ interface TraceSpace {
   Overview: new (element: HTMLElement, viewer: TraceViewer) => TraceOverview;
   viewerIn(root: HTMLElement): TraceViewer;
   connectInput(viewer: TraceViewer): void;
+  writeRows(viewer: TraceViewer): void;
   make<K extends keyof HTMLElementTagNameMap>(
     tag: K, className: string, parent?: Element,
   ): HTMLElementTagNameMap[K];
@@ -801,7 +865,7 @@ interface TraceSpace {
   edgeNear(lane: TraceLane, cycle: number, reach: number): number;
   barAt(lane: TraceLane, cycle: number, reach: number): number;
   paintLane(
-    context: CanvasRenderingContext2D, data: TraceRange, lane: TraceLane, box: TraceBox,
+    context: CanvasRenderingContext2D, data: TraceRange & {perPixel: number}, lane: TraceLane, box: TraceBox,
     scene: TraceScene,
   ): [number, number];
   paintRuler(

@@ -86,25 +86,36 @@ def layout() -> html.Div:
         for name, text, hint in _BUTTONS
     ]
     match_note = html.Span(id="trace-match", className="trace-found", role="status")
+    rows = html.Details(
+        [
+            html.Summary("Rows", id="trace-rows-shown", className="trace-tool"),
+            html.Div(
+                [
+                    text_box("trace-ipus", "IPUs", "all, or 2-5", width="180px"),
+                    text_box("trace-tiles", "Tiles with a row of their own", "0, 7-9"),
+                    switch("trace-merge", "Merge phases of a name"),
+                ],
+                className="trace-menu",
+            ),
+        ],
+        id="trace-rows",
+        className="trace-rows",
+    )
     toolbar = html.Div(
         [
             choice("trace-view", "View", _VIEWS),
             choice(
                 "trace-align", "Align by", [("step", "Step"), ("cycle", "Cycle"), ("time", "Time")]
             ),
-            switch("trace-merge", "Merge phases"),
-            text_box("trace-ipus", "IPUs", "all, or 2-5", width="84px"),
-            text_box("trace-tiles", "Tiles", "0, 7-9", width="72px"),
-            text_box(
-                "trace-find", "Find steps", "words of the name", width="150px", is_search=True
-            ),
+            rows,
+            text_box("trace-find", "Find steps", "Find steps", width="150px", is_search=True),
             html.Div([*buttons[:2], match_note], className="trace-tools"),
-            html.Div(className="toolbar-space"),
-            html.Div(buttons[2:], className="trace-tools"),
             marked(
                 html.Div(id="trace-legend", className="trace-legend", role="group"),
                 aria_label="Kinds of steps and their share of the visible range",
             ),
+            html.Div(className="toolbar-space"),
+            html.Div(buttons[2:], className="trace-tools"),
         ],
         className="toolbar",
     )

@@ -21,7 +21,7 @@
   space.shareText = (share) => {
     if (!(share > 0)) return '–';
     const percent = 100 * share;
-    if (percent < 0.1) return '< 0.1 %';
+    if (percent < 0.1) return '<0.1 %';
     return (percent < 9.95 ? percent.toFixed(1) : percent.toFixed(0)) + ' %';
   };
 

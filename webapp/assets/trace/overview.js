@@ -19,6 +19,7 @@
             const scene = {
               start: extent.start, end: extent.end, colours, ratio, matches: null,
               source: {label: () => '', labels: [], parents: []}, kinds, hidden: viewer.hidden, unit: '',
+              cell: (extent.end - extent.start) / width, isMoving: false,
             };
             const box = {x: 0, y: 2 + row * room, width, height: room + (room < 12 ? 1 : 0)};
             space.paintLane(context, this.data, lane, box, scene);

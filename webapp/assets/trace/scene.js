@@ -3,6 +3,8 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
+  const STILL_MS = 60;
+
   (space.parts = space.parts || []).push({
     draw() {
       if (this.frame) return;
@@ -30,7 +32,7 @@
       const scene = {
         start: this.range.start, end: this.range.end, colours, ratio,
         source: this.source, matches: null, kinds: this.kinds, hidden: this.hidden,
-        unit: space.axisUnit(this.align),
+        unit: space.axisUnit(this.align), cell: this.cyclesPerPixel, isMoving: this.noteMotion(),
       };
       space.paintGrid(context, {x: 0, y: space.RULER, width, height}, scene);
       let slices = 0;
@@ -55,7 +57,7 @@
           if (group.form === 'strip') {
             for (const lane of data.lanes) {
               if (lane.level !== 0) continue;
-              slices += space.visibleBars(data, lane, scene).slices;
+              slices += space.seenOf(data, lane, scene).slices;
               bars += 1;
             }
             return;
@@ -93,6 +95,15 @@
       this.bars = bars;
       this.updateLegend();
       this.writeNote();
+    },
+
+    // Whether the scale is changing; bitmaps of the new one are made once it has stopped.
+    noteMotion() {
+      const isMoving = this.scale !== undefined && Math.abs(this.scale / this.cyclesPerPixel - 1) > 1e-9;
+      this.scale = this.cyclesPerPixel;
+      clearTimeout(this.still);
+      if (isMoving) this.still = setTimeout(() => this.draw(), STILL_MS);
+      return isMoving;
     },
 
     paintSelection(context, width, height) {

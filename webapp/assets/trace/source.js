@@ -50,7 +50,8 @@
       });
       low = high;
     });
-    return {start: header.start_cycle, end: header.end_cycle, pixels: header.n_pixels, groups};
+    const {start_cycle: from, end_cycle: to, n_pixels: pixels} = header;
+    return {start: from, end: to, pixels, perPixel: (to - from) / pixels, groups};
   }
 
   space.Source = class {
@@ -75,8 +76,8 @@
       return window.tilescope_text.read(await ask(this.url(what, query)));
     }
 
-    async window(query) {
-      return unpack(await (await ask(this.url('window', query))).arrayBuffer());
+    async window(query, signal) {
+      return unpack(await (await ask(this.url('window', query), signal)).arrayBuffer());
     }
 
     async loadNames() {

@@ -37,7 +37,10 @@
       const end = range ? Math.min(high, Number(range[2])) : high;
       const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');
       const width = Math.max(200, window.innerWidth - 300);
-      const answer = await space.early.source.window({start, end, width, view: space.viewOf(view), ipus});
+      const place = space.windowOf({start, end}, {start: low, end: high}, (end - start) / width, 1);
+      const answer = await space.early.source.window(
+        {start: place.start, end: place.end, width: place.pixels, view: space.viewOf(view), ipus},
+      );
       if (space.early) space.early.answer = answer;
     }).catch(() => {});
     space.early.names.catch(() => {});

@@ -65,8 +65,8 @@
       this.present = 0;
       this.wantedStep = undefined;
       this.missing = '';
-      this.asked = 0;
-      this.inFlight = false;
+      if (this.asking) this.asking.stop.abort();
+      this.asking = null;
       this.failed = '';
     }
 
@@ -83,6 +83,7 @@
       }
       const before = view.report === this.report ? this.address : {};
       this.address = {...view};
+      space.writeRows(this);
       const changed = (name) => (view[name] || '') !== (before[name] || '');
       const align = space.alignment(view);
       if ([view.report, view.with || '', align].join(' ') !== this.pair) {
