@@ -165,7 +165,7 @@ class Merged(NamedTuple):
     longest_cycles: int
 
 
-def first_largest(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _first_largest(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Return where the largest value of every range is, the first of equal ones.
 
     Parameters
@@ -219,7 +219,7 @@ def merged_bars(parts: list[tuple[Merged, np.ndarray]], start: float, pixel_cycl
     share[several] = np.rint(255 * cycles[several] / np.maximum(total[several, None], 1))
     last = np.append(first[1:], len(begin)) - 1
     longest = np.asarray([merged.longest_cycles for merged, _ in parts])[part]
-    place = first_largest(longest, first)
+    place = _first_largest(longest, first)
     longest_name = np.asarray([merged.longest_name for merged, _ in parts], np.int32)[part]
     return Bars(
         begin[first],
@@ -266,7 +266,7 @@ def rebinned_bars(bars: Bars, start: float, end: float, n_pixels: int) -> Bars:
     share, kind, name = merged.share.copy(), merged.kind.copy(), merged.name.copy()
     share[several] = np.rint(255 * cycles / np.maximum(cycles.sum(axis=1, keepdims=True), 1))
     kind[several], name[several] = np.argmax(cycles, axis=1), -1
-    longest = first_largest(narrow.longest_cycles, first)
+    longest = _first_largest(narrow.longest_cycles, first)
     merged = Bars(
         merged.start_cycle,
         narrow.end_cycle[last],
@@ -502,7 +502,7 @@ class SliceLane:
             is_block = np.repeat(np.tile([False, True, False], len(low)), n_parts)
             slice_[is_block] = longest_of_blocks[slice_[is_block]]
         cycles = self.slice_end(slice_) - self.slice_start(slice_)
-        longest = slice_[first_largest(cycles, offset[:: begin.shape[1]])]
+        longest = slice_[_first_largest(cycles, offset[:: begin.shape[1]])]
         cell = np.repeat(np.arange(len(low)) * len(KINDS), n_here)
         cell += self.kinds[self.slice_row(slice_)]
         if has_blocks:
