@@ -196,7 +196,7 @@ def n_edges(group: TrackGroup, n_pixels: int) -> int:
 
 
 @given(blocks, st.integers(1, 12))
-def test_a_merged_bar_has_the_shares_of_its_kinds(
+def test_a_merged_bar_has_the_shares_of_its_kinds_and_its_longest_slice(
     plan: list[tuple[list[int], int, int]], n_pixels: int
 ) -> None:
     entries = entries_of(plan)
@@ -204,9 +204,10 @@ def test_a_merged_bar_has_the_shares_of_its_kinds(
     (lane,) = group.lanes("flat")
     bars = group.bars(lane, 0, end_of(entries), n_pixels)
     kinds = lane.kinds
-    for start, end, count, kind, share in zip(
-        bars.start_cycle, bars.end_cycle, bars.count, bars.kind, bars.share, strict=True
-    ):
+    for start, end, count, kind, share, name, cycles in zip(
+        bars.start_cycle, bars.end_cycle, bars.count, bars.kind, bars.share,
+        bars.longest_name, bars.longest_cycles, strict=True,
+    ):  # fmt: skip
         inside = [
             execution
             for execution in executions(entries)
@@ -218,6 +219,40 @@ def test_a_merged_bar_has_the_shares_of_its_kinds(
         assert len(inside) == count
         np.testing.assert_allclose(share / 255, spent / spent.sum(), atol=0.5 / 255 + 1e-9)
         assert spent[kind] == spent.max()
+        low, high, step = max(inside, key=lambda execution: execution[1] - execution[0])
+        assert (cycles, name) == (high - low, lane.names[step])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=12),
+    st.integers(1, 90),
+    st.floats(0, 1),
+    st.floats(0.001, 1),
+    st.integers(1, 40),
+)
+def test_a_merged_bar_of_any_level_names_the_longest_of_many_slices(
+    plan: list[tuple[int, int]], n_times: int, place: float, part: float, n_pixels: int
+) -> None:
+    """Compare with all slices of the lane; up to a thousand of them, so that blocks are whole."""
+    entries = []
+    offset = 0
+    for number, (step, added) in enumerate(plan * n_times):
+        end = offset + STEPS[step][2] + added * (number % 5)
+        entries.append((step, offset, end, 0, 1))
+        offset = end
+    group = group_of(entries)
+    start = int(place * offset)
+    for lane in [*group.lanes("flame"), *group.lanes("flat")]:
+        bars = group.bars(lane, start, start + max(1, int(part * offset)), n_pixels)
+        slices = lane.every(0, len(entries))
+        for low, high, count, name, cycles in zip(
+            bars.start_cycle.tolist(), bars.end_cycle.tolist(), bars.count.tolist(),
+            bars.longest_name.tolist(), bars.longest_cycles.tolist(), strict=True,
+        ):  # fmt: skip
+            inside = slices.at((slices.start_cycle >= low) & (slices.end_cycle <= high))
+            assert len(inside.name) == count
+            longest = int(np.argmax(inside.cycles))
+            assert (name, cycles) == (inside.name[longest], inside.cycles[longest])
 
 
 @given(blocks, st.floats(0, 1))

@@ -32,7 +32,14 @@ def unpack(block: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     n_mixed = int((columns["count"] > 1).sum())
     columns["share"] = np.frombuffer(block, "u1", n_mixed * header["n_kinds"], offset)
     columns["share"] = columns["share"].reshape(n_mixed, header["n_kinds"])
-    assert offset + columns["share"].nbytes == len(block)
+    offset += columns["share"].nbytes
+    assert header["has_longest"]
+    assert set(block[offset : offset + -offset % 4]) <= {0}
+    offset += -offset % 4
+    for name, dtype in (("longest_name", "<i4"), ("longest_cycles", "<f4")):
+        columns[name] = np.frombuffer(block, dtype, n_mixed, offset)
+        offset += columns[name].nbytes
+    assert offset == len(block)
     return header, columns
 
 
@@ -67,6 +74,9 @@ def test_a_window_arrives_as_the_analyser_gives_it(
     several = expected.bars.count > 1
     assert several.any()
     assert columns["share"].tolist() == expected.bars.share[several].tolist()
+    assert columns["longest_name"].tolist() == expected.bars.longest_name[several].tolist()
+    cycles = expected.bars.longest_cycles[several]
+    assert columns["longest_cycles"].tolist() == cycles.astype(np.float32).tolist()
     assert columns["lane"].tolist() == expected.lane.tolist()
 
 
