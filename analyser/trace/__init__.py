@@ -48,6 +48,7 @@ from tilescope.analyser.trace.summary import (
 )
 from tilescope.analyser.trace.tile_lane import FIRST_TILE_LEVEL, MOST_TILES
 from tilescope.analyser.trace.view import (
+    STEPS_LEVEL,
     VIEWS,
     Extent,
     Lane,
@@ -65,6 +66,7 @@ __all__ = [
     "FIRST_TILE_LEVEL",
     "KINDS",
     "MOST_TILES",
+    "STEPS_LEVEL",
     "VIEWS",
     "CauseShare",
     "Contributor",

@@ -390,12 +390,41 @@ interface TraceLane {
   mix: Int32Array;
   /** Shares of all kinds in the cycles of a bar, in 255ths. */
   share: Uint8Array;
+  /** Numbers of kinds in a row of `share`. */
+  nKinds: number;
+  /** Of bars of several slices, in the order of their shares: name and cycles of the longest. */
+  longestName: Int32Array;
+  longestCycles: Float32Array;
   /** Place below the top of its group, and height: 0 where nothing is to be seen, in pixels. */
   top: number;
   height: number;
   /** See bake.js. */
   prepared?: TracePrepared;
   baked?: TraceBitmap;
+}
+
+/** The longest step of every pixel: name and bar are -1 where there is none. */
+interface TraceLongest {
+  cycles: Float32Array;
+  name: Int32Array;
+  bar: Int32Array;
+}
+
+/** Names of the longest steps, and the pixel of the answer where the screen begins. */
+interface TraceNamed {
+  key: string;
+  first: number;
+  columns: TraceLongest;
+  named: {pixel: number; x: number; room: number; text: string; line: number}[];
+}
+
+/** The levels of a group that are too narrow to be drawn, and where they are in it. */
+interface TraceNarrow {
+  level: number;
+  top: number;
+  height: number;
+  data: TraceData;
+  group: TraceGroup;
 }
 
 /** A picture of an answer, a column for `cell` cycles. */
@@ -423,6 +452,8 @@ interface TraceLanes {
   ipu: number;
   track: number;
   lanes: TraceLane[];
+  /** All steps, on one lane. */
+  steps?: TraceLane | null;
 }
 
 /** Lanes with the range and resolution that they were asked for. */
@@ -438,6 +469,10 @@ interface TraceData extends TraceLanes, TraceRange {
   /** Cycles of every kind of step in every pixel; null for a tile. */
   columns: Float32Array | null;
   bitmap?: TraceBitmap;
+  /** By the first level that is looked at. */
+  longest?: Map<number, {key: string; columns: TraceLongest; most: number}>;
+  named?: TraceNamed;
+  longestBitmap?: TraceBitmap;
 }
 
 interface TraceAnswer extends TraceRange {
@@ -478,6 +513,8 @@ interface TraceForm {
 /** Heights of the rows of every type, in pixels. */
 interface TraceHeights {
   run: number;
+  /** Of the names of the longest steps. */
+  names: number;
   step: number;
   activity: number;
   strip: number;
@@ -548,6 +585,8 @@ interface TraceNames {
   texts?: TraceLabels;
   /** Tint of every name as a group. */
   tints?: Uint8Array;
+  /** Levels above every name. */
+  depths?: Uint8Array;
   label(id: number): string;
 }
 
@@ -632,6 +671,16 @@ interface TraceViewerParts extends AxisMotion {
   showTooltip(title: string, colour: string, lines: string[], at: TracePoint): void;
   hover(at: TracePoint | null): void;
   say(text: string, isError?: boolean): void;
+  // longest.js
+  boxOf(group: TraceGroup): TraceNarrow | null;
+  columnsOf(box: TraceNarrow): {columns: TraceLongest; most: number};
+  paintLongest(context: CanvasRenderingContext2D, box: TraceNarrow, y: number, scene: TraceScene): void;
+  namesOf(group: TraceGroup): TraceNamed | null;
+  paintNames(context: CanvasRenderingContext2D, group: TraceGroup, row: TraceRow, y: number, scene: TraceScene): void;
+  nameAt(at: TracePoint | null): {box: TraceNarrow; pixel: number; columns: TraceLongest} | null;
+  longestAt(at: TracePoint | null): {box: TraceNarrow; pixel: number; columns: TraceLongest} | null;
+  hoverLongest(found: {box: TraceNarrow; pixel: number; columns: TraceLongest}, at: TracePoint): void;
+  goToLongest(found: {box: TraceNarrow; pixel: number; columns: TraceLongest}): Promise<void>;
   // kinds.js
   paintLegend(): void;
   updateLegend(): void;
@@ -669,6 +718,10 @@ interface TraceViewer extends TraceViewerParts {
   /** Whether marks are not to snap to edges of slices. */
   isSnapOff?: boolean;
   /** A slice that is to be scrolled to once its group is loaded. */
+  /** Of the canvas, for the widths of names. */
+  context?: CanvasRenderingContext2D;
+  /** The first level of every group that is not resolved. */
+  unresolved?: Map<string, number>;
   unseen?: {ipu_id: number; track: number; level: number; side?: number} | null;
   /** Pixels for the rows that the user chose. */
   split?: number;
@@ -772,6 +825,20 @@ interface TraceSpace {
   scrollTo(top: number, bottom: number, scroll: number, first: number, last: number): number;
   tileLevel(tile: number): number;
   WAIT: number;
+  STEPS_LEVEL: number;
+  textWidth(context: CanvasRenderingContext2D, text: string): number;
+  unresolvedLevel(shares: number[], before: number): number;
+  depthsOf(source: TraceNames): Uint8Array;
+  longestColumns(
+    lane: TraceLane, options: {level: number; depths: Uint8Array; cell: number; pixels: number; hidden: number},
+  ): TraceLongest;
+  lastLevels(path: string, room: number, measure: (text: string) => number): string;
+  namedColumns(
+    columns: TraceLongest, from: number, to: number,
+    options: {
+      width: number; lines: number; most: number; textOf: (id: number) => string; measure: (text: string) => number;
+    },
+  ): TraceNamed['named'];
   prepareLane(lane: TraceLane, perPixel: number): TracePrepared;
   firstOf(lane: TraceLane, list: Int32Array, cycle: number): number;
   seenOf(data: TraceRange & {perPixel: number}, lane: TraceLane, range: TraceRange): {bars: number; slices: number; resolved: number};

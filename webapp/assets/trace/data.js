@@ -85,7 +85,7 @@
         const ipus = [...new Set(groups.map((group) => group.ipu))];
         const answer = await this.sources[side].window({
           start, end, width: pixels, view, ipus: ipus.join(','), collapsed: collapsed.join(','),
-          tiles: isStrip ? '' : state.tiles.join(','),
+          tiles: isStrip ? '' : state.tiles.join(','), steps: Number(!isStrip && view !== 'flat'),
         }, stop.signal);
         if (source !== this.source || this.asking !== asking || view !== state.view) return;
         if (this.failed) { this.failed = ''; this.say(''); }
@@ -121,14 +121,14 @@
         const tiles = group.lanes.filter((lane) => space.tileOf(lane.level) >= 0);
         const row = (name, lanes, columns) => {
           const data = {
-            ...group, key: name, lanes, tiles: tiles.map((lane) => space.tileOf(lane.level)),
+            ...group, key: name, lanes, steps: columns ? group.steps || lanes.find(({level}) => level === 0) || null : null, tiles: tiles.map((lane) => space.tileOf(lane.level)),
             levels: lanes.filter(({level}) => level >= 0).length, columns, start, end, perPixel, how,
           };
           this.data.set(name, data);
           if (isWhole) this.whole.set(name, data);
         };
         const ofNames = group.lanes.filter((lane) => space.tileOf(lane.level) < 0);
-        row(key, ofNames, space.shareColumns(ofNames, pixels, perPixel));
+        row(key, ofNames, space.shareColumns(group.steps ? [group.steps] : ofNames, pixels, perPixel));
         for (const lane of tiles) row(space.tileKey(key, space.tileOf(lane.level)), [lane], null);
       }
     },

@@ -84,6 +84,8 @@
     return width;
   }
 
+  space.textWidth = textWidth;
+
   /** The texts of a source's names; widths are those of the font in a context. */
   space.labelsOf = (source, context) => {
     if (!source.texts) source.texts = new space.Labels(source, (text) => textWidth(context, text));

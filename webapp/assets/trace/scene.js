@@ -63,8 +63,20 @@
             return;
           }
         }
+        const names = group.rows.find(({type}) => type === 'names');
+        if (names && !scene.isMoving) this.paintNames(context, group, names, this.screenTop(group) + names.top, scene);
+        const narrow = this.boxOf(group);
+        if (narrow) {
+          const y = this.screenTop(group) + narrow.top;
+          if (y + narrow.height > space.RULER && y < height) this.paintLongest(context, narrow, y, scene);
+        }
         for (const lane of data.lanes) {
           const y = this.screenTop(group) + lane.top;
+          if (narrow && lane.level >= narrow.level) {
+            const seen = space.seenOf(data, lane, scene);
+            slices += seen.slices;
+            continue;
+          }
           if (!lane.height || y + lane.height <= space.RULER || y >= height) continue;
           const box = {x: 0, y, width, height: lane.height};
           const seen = space.paintLane(context, data, lane, box, scene);
@@ -188,6 +200,8 @@
       this.last = at || this.last;
       const shares = this.sharesAt(at);
       if (shares) { this.hoverShares(shares, at); return; }
+      const longest = this.longestAt(at);
+      if (longest) { this.hoverLongest(longest, at); return; }
       const found = at && this.extent ? this.laneAt(at.y) : null;
       const cycle = found ? this.positionAt(at.x) : 0;
       const i = found ? space.barAt(found.lane, cycle - found.data.start, 1.5 * this.cyclesPerPixel) : -1;

@@ -18,7 +18,7 @@
       }
     };
     for (const lane of lanes) {
-      if (lane.level < 0) continue;
+      if (lane.level === -1) continue;
       for (let i = 0; i < lane.n; i += 1) {
         const from = lane.start[i];
         const duration = lane.duration[i];

@@ -29,6 +29,12 @@
     let mixed = 0;
     for (let i = 0; i < n; i += 1) if (count[i] > 1) { mix[i] = mixed; mixed += header.n_kinds; }
     const share = new Uint8Array(buffer, at, mixed);
+    // Of a bar of several slices, the name and the cycles of the longest.
+    at += mixed;
+    at += -at & 3;
+    const nMixed = mixed / header.n_kinds;
+    const longestName = new Int32Array(buffer, at, nMixed);
+    const longestCycles = new Float32Array(buffer, at + 4 * nMixed, nMixed);
     const groups = new Map();
     let low = 0;
     header.lanes.forEach(([ipu, track, level], index) => {
@@ -42,12 +48,15 @@
         if (mix[i] < 0) continue;
         for (let k = 0; k < header.n_kinds; k += 1) if (share[mix[i] + k]) kinds |= 1 << k;
       }
-      groups.get(key).lanes.push({
+      const made = {
         level, kinds, n: high - low,
         start: start.subarray(low, high), duration: duration.subarray(low, high),
         name: name.subarray(low, high), count: count.subarray(low, high),
-        kind: kind.subarray(low, high), mix: mix.subarray(low, high), share, top: 0, height: 0,
-      });
+        kind: kind.subarray(low, high), mix: mix.subarray(low, high), share,
+        nKinds: header.n_kinds, longestName, longestCycles, top: 0, height: 0,
+      };
+      if (level === space.STEPS_LEVEL) groups.get(key).steps = made;
+      else groups.get(key).lanes.push(made);
       low = high;
     });
     const {start_cycle: from, end_cycle: to, n_pixels: pixels} = header;

@@ -39,7 +39,7 @@
       const width = Math.max(200, window.innerWidth - 300);
       const place = space.windowOf({start, end}, {start: low, end: high}, (end - start) / width, 1);
       const answer = await space.early.source.window(
-        {start: place.start, end: place.end, width: place.pixels, view: space.viewOf(view), ipus},
+        {start: place.start, end: place.end, width: place.pixels, view: space.viewOf(view), ipus, steps: Number(space.viewOf(view) !== 'flat')},
       );
       if (space.early) space.early.answer = answer;
     }).catch(() => {});
