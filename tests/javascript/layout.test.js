@@ -84,3 +84,11 @@ test('a bitmap has whole pixels: a stack, or the dominant kind where it is low',
   assert.deepEqual(plain(low[1]), [[1, 0, 2, 7]]);
   assert.deepEqual(plain(space.shareRectangles(columns, 10, 7, 0b10)[1]), []);
 });
+
+test('a long trace of many runs opens on the run of median length, any other on all', () => {
+  const runs = [[0, 100], [100, 210], [210, 240], [240, 340]].map(([start, end]) => ({start_cycle: start, end_cycle: end}));
+  const extent = {start_cycle: 0, end_cycle: 340, n_entries: 1e6, runs, tracks: [{}]};
+  assert.deepEqual(plain(space.openingRange(extent, 1000)), {start: 0, end: 100});
+  assert.deepEqual(plain(space.openingRange({...extent, n_entries: 50000}, 1000)), {start: 0, end: 340});
+  assert.deepEqual(plain(space.openingRange({...extent, runs: runs.slice(0, 1)}, 1000)), {start: 0, end: 340});
+});

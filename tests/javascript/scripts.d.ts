@@ -528,6 +528,11 @@ interface TraceRow {
   height: number;
 }
 
+interface TraceRun {
+  start_cycle: number;
+  end_cycle: number;
+}
+
 interface TraceTrack {
   ipu_id: number;
   track: number;
@@ -764,6 +769,10 @@ interface TraceViewer extends TraceViewerParts {
   /** Number of a step whose first execution is to be shown. */
   wantedStep: string | undefined;
   missing: string;
+  /** What is shown of a report at first. */
+  opening: TraceRange;
+  /** Of the baseline. */
+  runs?: TraceRun[];
   /** Of the baseline. */
   source: TraceSource | null;
   sources: TraceSource[];
@@ -815,6 +824,14 @@ interface TraceSpace {
   MOST_GROUPS: number;
   KINDS: number;
   rowHeights(groups: TraceForm[], room: number): TraceHeights;
+  openingRange(extent: {
+    start_cycle: number; end_cycle: number; n_entries: number; runs: TraceRun[]; tracks: object[];
+  }, width: number): TraceRange;
+  runWords(range: TraceRange, runs: TraceRun[]): string;
+  paintRuns(
+    context: CanvasRenderingContext2D, viewer: {extent: TraceRange; opening: TraceRange; runs?: TraceRun[]}, box: TraceBox,
+    colours: TraceColours,
+  ): void;
   rowsOf(group: TraceForm, heights: TraceHeights): TraceRow[];
   placeLanes(lanes: TraceLane[], rows: TraceRow[]): void;
   shareColumns(lanes: TraceLane[], pixels: number, perPixel: number): Float32Array;

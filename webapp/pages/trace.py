@@ -452,8 +452,8 @@ def _ipus(view: dict[str, str], tracks: Sequence[trace.TrackExtent]) -> list[int
 
 
 def _cycles(text: str) -> tuple[int | None, int | None]:
-    """Return the range ``a:b`` in whole cycles; a missing bound is open."""
-    if not text:
+    """Return the range ``a:b`` in whole cycles; of none, and of ``all``, both bounds are open."""
+    if text in {"", "all"}:
         return None, None
     try:
         start, end = (int(part) for part in text.split(":"))

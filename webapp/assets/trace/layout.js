@@ -7,6 +7,7 @@
   const ACTIVITY = [30, 240];
   const STRIP = [6, 26];
   const GAP = 10;
+  const DENSE = 50; // executions a pixel, from which one run is shown in place of all
   const NAMES = 32;
   const MOST_NAMED = 4; // groups with the names of their longest steps
   const STEPS_SHARE = 0.55; // of the free room; activity takes the rest
@@ -37,6 +38,20 @@
     const step = within(STEP, steps ? STEPS_SHARE * free / steps : STEP[1]);
     const activity = active ? within(ACTIVITY, (free - steps * step) / active) : 0;
     return {run: RUN, names, step, activity, strip};
+  };
+
+  /**
+   * What a trace opens on: all of it, or of runs that would be solid bands the one of median length, the first of
+   * several; from the report's extent and the width of the picture.
+   */
+  space.openingRange = ({start_cycle: start, end_cycle: end, n_entries: n, runs, tracks}, width) => {
+    const isDense = n / Math.max(1, tracks.length) > DENSE * width;
+    if (runs.length < 2 || !isDense) return {start, end};
+    const ordered = [...runs].sort((a, b) => a.end_cycle - a.start_cycle - b.end_cycle + b.start_cycle);
+    const median = ordered[(ordered.length - 1) >> 1];
+    const length = median.end_cycle - median.start_cycle;
+    const run = runs.find((one) => one.end_cycle - one.start_cycle === length);
+    return {start: run.start_cycle, end: run.end_cycle};
   };
 
   /** Rows of a group from top to bottom, as type, level, place and height. */

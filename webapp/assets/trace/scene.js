@@ -155,6 +155,8 @@
       } else if (this.bars) {
         parts.push('every slice shown (' + space.count(this.bars) + ')');
       }
+      const run = space.runWords(this.range, this.runs || []);
+      if (run) parts.push(run);
       const {mark} = this.state;
       if (mark) parts.push(space.plural(mark.end - mark.start, 'cycle', 'cycles') + ' selected');
       if (this.missing || this.found) parts.push(this.missing || this.found);

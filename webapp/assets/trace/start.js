@@ -30,13 +30,15 @@
       report: view.report, source, names: source.loadNames(), extent: source.json('extent'),
     };
     // Also fetch a first answer for about the right width, so that painting needs no other request.
-    space.early.extent.then(async ({start_cycle: low, end_cycle: high, tracks}) => {
+    space.early.extent.then(async (extent) => {
+      const {start_cycle: low, end_cycle: high, tracks} = extent;
       const range = /^(\d+):(\d+)$/.exec(view.range);
       if (!tracks.length || tracks.length > space.MOST_GROUPS || view.ipus || view.closed) return;
-      const start = range ? Math.max(low, Number(range[1])) : low;
-      const end = range ? Math.min(high, Number(range[2])) : high;
       const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');
       const width = Math.max(200, window.innerWidth - 300);
+      const opening = view.range === 'all' || view.at || view.mark ? {start: low, end: high} : space.openingRange(extent, width);
+      const start = range ? Math.max(low, Number(range[1])) : opening.start;
+      const end = range ? Math.min(high, Number(range[2])) : opening.end;
       const place = space.windowOf({start, end}, {start: low, end: high}, (end - start) / width, 1);
       const answer = await space.early.source.window(
         {start: place.start, end: place.end, width: place.pixels, view: space.viewOf(view), ipus, steps: Number(space.viewOf(view) !== 'flat')},

@@ -53,6 +53,7 @@
       this.sources = report === null ? [] : space.sourcesOf(report, other, align);
       this.source = this.sources[0] || null;
       this.extent = null;
+      this.opening = {start: 0, end: 1};
       this.groups = [];
       this.data = new Map();
       this.whole = new Map();
@@ -162,6 +163,7 @@
         this.kinds = extent.kinds;
         this.hertz = extent.clock_hz;
         this.hide(view.hide);
+        this.runs = extent.runs;
         space.noteRuns(this.sources, extents);
         this.tracks = space.tracksOf(extents);
         if (!this.tracks.length || extent.end_cycle <= extent.start_cycle) {
@@ -171,8 +173,10 @@
           return;
         }
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
-        this.range = {...this.extent};
+        this.opening = view.with || view.at || view.mark ? {...this.extent} : space.openingRange(extent, this.width);
+        this.range = {...this.opening};
         this.follow(view);
+        if (!view.range && this.rangeText()) this.changed();
         this.say('');
         if (early && early.answer && !this.state.tiles.length) this.take(early.answer, [], this.state.view, 0);
         space.early = null;
@@ -195,8 +199,8 @@
     // Applies the range in the address, unless it is the one already shown.
     follow(view) {
       const found = /^(-?\d+):(-?\d+)$/.exec(view.range || '');
-      const {start, end} = found
-        ? {start: Number(found[1]), end: Number(found[2])} : this.extent;
+      const {start, end} = found ? {start: Number(found[1]), end: Number(found[2])}
+        : view.range === 'all' ? this.extent : this.opening;
       if (this.rangeText() !== (view.range || '') && end > start) {
         this.range = this.bounded(start, end);
       }
@@ -205,7 +209,9 @@
     rangeText() {
       const {start, end} = this.range;
       const isAll = start <= this.extent.start && end >= this.extent.end;
-      return isAll ? '' : Math.round(start) + ':' + Math.round(end);
+      const isOpening = start === this.opening.start && end === this.opening.end;
+      if (isAll) return isOpening ? '' : 'all';
+      return Math.round(start) + ':' + Math.round(end);
     }
 
     // Writes the address after a short pause.
