@@ -60,6 +60,7 @@ from tilescope.analyser.trace.view import (
     names,
     window,
 )
+from tilescope.analyser.trace.wait import Wait, WaitList, waits
 
 __all__ = [
     "FIRST_TILE_LEVEL",
@@ -97,6 +98,8 @@ __all__ = [
     "TileHistogram",
     "TrackExtent",
     "VertexRow",
+    "Wait",
+    "WaitList",
     "Window",
     "executions",
     "extent",
@@ -115,5 +118,6 @@ __all__ = [
     "step_details",
     "stretches",
     "tile_histogram",
+    "waits",
     "window",
 ]
