@@ -25,7 +25,6 @@ from tilescope.analyser.trace.idle import (
     idle_tiles_of,
     number_ranges,
 )
-from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
 from tilescope.analyser.trace.stage_slices import (
@@ -61,6 +60,8 @@ from tilescope.analyser.trace.view import (
     window,
 )
 from tilescope.analyser.trace.wait import Wait, WaitList, waits
+from tilescope.reports.bars.kinds import KINDS
+from tilescope.reports.schema.vocabulary import SliceKind
 
 __all__ = [
     "FIRST_TILE_LEVEL",

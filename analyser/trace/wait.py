@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilescope.analyser.time.execution import TrackRow
-    from tilescope.analyser.trace.timeline import Piece, Timeline
     from tilescope.reports import Report
+    from tilescope.reports.bars.timeline import Piece, Timeline
 
 __all__ = ["Wait", "WaitList", "waits"]
 
