@@ -1,4 +1,4 @@
-"""Lists of ``tilescope trace``: stretches by cause, and idle tiles of a step."""
+"""Lists of ``tilescope trace``: stretches by cause, waits, and idle tiles of a step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tilescope.console import Column, print_json, print_line, print_table, repor
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["Cause", "StretchList", "show_idle", "show_stretches"]
+__all__ = ["Cause", "StretchList", "show_idle", "show_stretches", "show_waits"]
 
 
 class Cause(StrEnum):
@@ -102,6 +102,53 @@ def show_stretches(
         print_line(f"… {len(rows) - shown.top:,} more; --top N shows more, --json all")
     place = f"{rows[0].start_cycle}:{rows[0].end_cycle}"
     print_line(f"Next: tilescope trace {report.path.parent} --range {place}")
+
+
+def show_waits(
+    report: Report,
+    cycles: tuple[int | None, int | None],
+    ipus: Sequence[int] | None,
+    *,
+    as_json: bool,
+    top: int,
+) -> None:
+    """Print who waits for whom in a range, the longest waits first.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range, an unknown IPU, or a range with too many syncs.
+    """
+    from tilescope.analyser.trace import waits
+
+    waited = waits(report, *cycles, ipus)
+    if as_json:
+        print_json(report_json(report) | asdict(waited))
+        return
+    print_line(f"Waits in {report.path}, cycles {waited.start_cycle:,} to {waited.end_cycle:,}")
+    print_line(f"{waited.n_waits:,} waits for other IPUs, {waited.cycles:,} cycles")
+    if not waited.rows:
+        return
+    print_line()
+    rows = sorted(waited.rows, key=lambda row: -row.cycles)[:top]
+    print_table(
+        [
+            *_numbers("IPU", "From", "Cycles", "Waits for IPU"),
+            Column("Step of that IPU before the sync"),
+        ],
+        [
+            (
+                str(row.ipu_id),
+                f"{row.start_cycle:,}",
+                f"{row.cycles:,}",
+                str(row.late_ipu_id),
+                row.late_step,
+            )
+            for row in rows
+        ],
+    )
+    if waited.n_waits > len(rows):
+        print_line(f"… {waited.n_waits - len(rows):,} more; --top N shows more, up to 200")
 
 
 def show_idle(

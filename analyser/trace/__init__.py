@@ -25,7 +25,6 @@ from tilescope.analyser.trace.idle import (
     idle_tiles_of,
     number_ranges,
 )
-from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
 from tilescope.analyser.trace.stage_slices import (
@@ -61,6 +60,9 @@ from tilescope.analyser.trace.view import (
     names,
     window,
 )
+from tilescope.analyser.trace.wait import Wait, WaitList, waits
+from tilescope.reports.bars.kinds import KINDS
+from tilescope.reports.schema.vocabulary import SliceKind
 
 __all__ = [
     "FIRST_TILE_LEVEL",
@@ -99,6 +101,8 @@ __all__ = [
     "TileHistogram",
     "TrackExtent",
     "VertexRow",
+    "Wait",
+    "WaitList",
     "Window",
     "executions",
     "extent",
@@ -117,5 +121,6 @@ __all__ = [
     "step_details",
     "stretches",
     "tile_histogram",
+    "waits",
     "window",
 ]

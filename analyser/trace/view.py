@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
 from tilescope.analyser.trace.tile_lane import (
     FIRST_TILE_LEVEL,
     MOST_TILES,
     busy_cycles,
     tile_lanes,
 )
+from tilescope.reports.bars.group import TrackGroup
+from tilescope.reports.bars.lane import Bars, SliceLane, join_bars
 
 if TYPE_CHECKING:
     from tilescope.reports import Report

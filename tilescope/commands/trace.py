@@ -16,7 +16,7 @@ from tilescope.parameters import (
     UnitsOption,
     examples,
 )
-from tilescope.trace_lists import Cause, StretchList, show_idle, show_stretches
+from tilescope.trace_lists import Cause, StretchList, show_idle, show_stretches, show_waits
 
 if TYPE_CHECKING:
     from tilescope.analyser.trace import Extent, RangeSummary
@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
             "trace report --run 0 --ipu 0",
             "trace report --range 1000:2000 --json",
             "trace report --stretches --top 20",
+            "trace report --waits --range 1000:2000",
             "trace report --idle conv1",
         )
     )
@@ -72,6 +73,10 @@ def register(app: typer.Typer) -> None:
                 "--cause", help="Show the stretches of this cause only.", show_default=False
             ),
         ] = None,
+        waits: Annotated[
+            bool,
+            typer.Option("--waits", help="Show which IPU waits for which in syncs, and how long."),
+        ] = False,
         idle: Annotated[
             str | None,
             typer.Option(
@@ -89,6 +94,8 @@ def register(app: typer.Typer) -> None:
 
         if idle is not None and (stretches or cause or cycles is not None or run is not None):
             raise typer.BadParameter("--idle takes neither a range or run nor --stretches.")
+        if waits and (idle is not None or stretches or cause):
+            raise typer.BadParameter("--waits takes neither --idle nor --stretches nor --cause.")
         if cycles is not None and run is not None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
         start, end = _range(cycles)
@@ -99,6 +106,9 @@ def register(app: typer.Typer) -> None:
             recorded = extent(report)
             if run is not None:
                 start, end = _range_of_run(recorded, run)
+            if waits:
+                show_waits(report, (start, end), ipu or None, as_json=as_json, top=top)
+                return
             if stretches or cause:
                 shown = StretchList(cause, as_json, top)
                 show_stretches(report, (start, end), ipu or None, shown)

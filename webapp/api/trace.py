@@ -87,6 +87,15 @@ def routes(library: Library) -> APIRouter:
             summary = trace.range_summary(report, start, end, numbers_of(ipus), top=top)
         return {"ok": True, **asdict(summary)}
 
+    @router.get("/waits")
+    def list_waits(
+        report_id: str, start: _MaybeCycle = None, end: _MaybeCycle = None, ipus: _Text = ""
+    ) -> dict[str, Any]:
+        """Return who waits for whom in a range: the 200 longest waits, and the figures of all."""
+        with library.opened(report_id) as report:
+            waits = trace.waits(report, start, end, numbers_of(ipus))
+        return {"ok": True, **asdict(waits)}
+
     @router.get("/slice")
     def find_slice(report_id: str, question: SliceQuestion) -> dict[str, Any]:
         """Return the slice of a lane at a cycle, or null."""

@@ -14,10 +14,10 @@ from tests.generated_report import generate_report
 from tilescope import analyser
 from tilescope.analyser import trace
 from tilescope.analyser.trace import index
-from tilescope.analyser.trace.group import TrackGroup
-from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
 from tilescope.analyser.trace.sections import Limits, Section
 from tilescope.reports import Report
+from tilescope.reports.bars.group import TrackGroup
+from tilescope.reports.bars.lane import Bars, SliceLane, join_bars
 
 N_STEPS, N_RUNS = 60, 40
 #: Some two runs a section, and half of the sections kept.

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tilescope.analyser import trace
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.trace.group import TrackGroup
-from tilescope.analyser.trace.kinds import GROUP, classify
-from tilescope.analyser.trace.paths import build_paths
-from tilescope.analyser.trace.timeline import build_timeline
 from tilescope.reports import Report
+from tilescope.reports.bars.group import TrackGroup
+from tilescope.reports.bars.kinds import GROUP, classify
+from tilescope.reports.bars.paths import build_paths
+from tilescope.reports.bars.timeline import build_timeline
 
 from .conftest import STEPS, end_of, executions, loop, sequence
 

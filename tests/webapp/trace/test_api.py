@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -174,3 +175,15 @@ def test_errors_are_one_sentence_in_one_shape(
 def test_an_unknown_report_is_not_found(client: TestClient) -> None:
     answer = client.get("/api/trace/000000000000/extent")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_report")
+
+
+def test_waits_arrive_as_the_analyser_gives_them(
+    client: TestClient, base: str, ids: dict[str, str], library: Library
+) -> None:
+    with library.opened(ids["pair"]) as report:
+        end = trace.extent(report).end_cycle
+        expected = trace.waits(report, end // 2, end, [1])
+    assert expected.rows
+    answer = client.get(f"{base}/waits", params={"start": end // 2, "end": end, "ipus": 1}).json()
+    assert answer == {"ok": True, **json.loads(json.dumps(asdict(expected)))}
+    assert client.get(f"{base}/waits", params={"ipus": 9}).json()["ok"] is False

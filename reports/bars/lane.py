@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tilescope.analyser.trace.kinds import KINDS
+from tilescope.reports.bars.kinds import KINDS
 
 __all__ = [
     "Bars",

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tilescope.analyser.trace.kinds import GROUP
-from tilescope.analyser.trace.lane import Bars, Merged, SliceLane, join_bars, merged_bars
-from tilescope.analyser.trace.paths import PathTable
-from tilescope.analyser.trace.timeline import Piece, Timeline
+from tilescope.reports.bars.kinds import GROUP
+from tilescope.reports.bars.lane import Bars, Merged, SliceLane, join_bars, merged_bars
+from tilescope.reports.bars.paths import PathTable
+from tilescope.reports.bars.timeline import Piece, Timeline
 
 __all__ = ["TrackGroup"]
 
