@@ -1,5 +1,6 @@
 """The execution trace: extent, bars of a window, figures of a range, single slices and steps."""
 
+from tilescope.analyser.trace.critical import CriticalSpan, critical_spans
 from tilescope.analyser.trace.details import (
     StepCost,
     StepDetails,
@@ -72,6 +73,7 @@ __all__ = [
     "VIEWS",
     "CauseShare",
     "Contributor",
+    "CriticalSpan",
     "Execution",
     "ExecutionList",
     "Extent",
@@ -104,6 +106,7 @@ __all__ = [
     "Wait",
     "WaitList",
     "Window",
+    "critical_spans",
     "executions",
     "extent",
     "first_execution",

@@ -410,6 +410,25 @@ interface TraceLongest {
   bar: Int32Array;
 }
 
+/** A wait of an IPU in a sync for the one that arrives last, in cycles of each. */
+interface TraceWait {
+  ipu_id: number;
+  step_id: number;
+  start_cycle: number;
+  end_cycle: number;
+  late_ipu_id: number;
+  late_cycle: number;
+  late_step_id: number | null;
+  late_step: string;
+}
+
+/** A part of the critical path. */
+interface TraceSpan {
+  ipu_id: number;
+  start_cycle: number;
+  end_cycle: number;
+}
+
 /** Names of the longest steps, and the pixel of the answer where the screen begins. */
 interface TraceNamed {
   key: string;
@@ -529,6 +548,7 @@ interface TraceRow {
 }
 
 interface TraceRun {
+  run_id: number;
   start_cycle: number;
   end_cycle: number;
 }
@@ -580,6 +600,8 @@ interface TraceScene extends TraceRange {
   cell: number;
   /** Whether the scale is changing. */
   isMoving: boolean;
+  /** Whom a wait between two cycles is for, as a text for some room. */
+  nameOfWait?(from: number, to: number, room: number): string;
 }
 
 interface TraceNames {
@@ -676,6 +698,15 @@ interface TraceViewerParts extends AxisMotion {
   showTooltip(title: string, colour: string, lines: string[], at: TracePoint): void;
   hover(at: TracePoint | null): void;
   say(text: string, isError?: boolean): void;
+  // waits.js
+  requestWaits(): void;
+  hasWaits(): boolean;
+  loadWaits(): Promise<void>;
+  groupOf(ipu: number): TraceGroup | undefined;
+  paintWaits(context: CanvasRenderingContext2D, width: number, height: number): void;
+  paintCritical(context: CanvasRenderingContext2D, group: TraceGroup, y: number, scene: TraceScene): void;
+  followWait(direction: 'forth' | 'back'): void;
+  waitLevel(wait: TraceWait): number;
   // longest.js
   boxOf(group: TraceGroup): TraceNarrow | null;
   columnsOf(box: TraceNarrow): {columns: TraceLongest; most: number};
@@ -723,6 +754,12 @@ interface TraceViewer extends TraceViewerParts {
   /** Whether marks are not to snap to edges of slices. */
   isSnapOff?: boolean;
   /** A slice that is to be scrolled to once its group is loaded. */
+  waits: TraceWait[];
+  /** The window that they are of. */
+  waitsKey: string;
+  waitsLater?: ReturnType<typeof setTimeout>;
+  /** By run. */
+  critical: Map<number, TraceSpan[]>;
   /** Of the canvas, for the widths of names. */
   context?: CanvasRenderingContext2D;
   /** The first level of every group that is not resolved. */
@@ -824,6 +861,10 @@ interface TraceSpace {
   MOST_GROUPS: number;
   KINDS: number;
   rowHeights(groups: TraceForm[], room: number): TraceHeights;
+  waitAt(waits: TraceWait[], ipu: number, cycle: number): TraceWait | null;
+  shownWaits(waits: TraceWait[], range: TraceRange, perPixel: number, selected: TraceSlice | null): TraceWait[];
+  waitText(wait: TraceWait, room: number, measure: (text: string) => number): string;
+  guessedWidth(): number;
   openingRange(extent: {
     start_cycle: number; end_cycle: number; n_entries: number; runs: TraceRun[]; tracks: object[];
   }, width: number): TraceRange;

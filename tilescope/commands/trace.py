@@ -16,7 +16,14 @@ from tilescope.parameters import (
     UnitsOption,
     examples,
 )
-from tilescope.trace_lists import Cause, StretchList, show_idle, show_stretches, show_waits
+from tilescope.trace_lists import (
+    Cause,
+    StretchList,
+    show_critical_path,
+    show_idle,
+    show_stretches,
+    show_waits,
+)
 
 if TYPE_CHECKING:
     from tilescope.analyser.trace import Extent, RangeSummary
@@ -35,6 +42,7 @@ def register(app: typer.Typer) -> None:
             "trace report --range 1000:2000 --json",
             "trace report --stretches --top 20",
             "trace report --waits --range 1000:2000",
+            "trace report --critical-path --run 0",
             "trace report --idle conv1",
         )
     )
@@ -77,6 +85,13 @@ def register(app: typer.Typer) -> None:
             bool,
             typer.Option("--waits", help="Show which IPU waits for which in syncs, and how long."),
         ] = False,
+        critical: Annotated[
+            bool,
+            typer.Option(
+                "--critical-path",
+                help="Show which IPU the others wait for, span by span, in --run or the first run.",
+            ),
+        ] = False,
         idle: Annotated[
             str | None,
             typer.Option(
@@ -96,6 +111,8 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--idle takes neither a range or run nor --stretches.")
         if waits and (idle is not None or stretches or cause):
             raise typer.BadParameter("--waits takes neither --idle nor --stretches nor --cause.")
+        if critical and (waits or idle is not None or stretches or cause or cycles is not None):
+            raise typer.BadParameter("--critical-path takes --run and no other list or range.")
         if cycles is not None and run is not None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
         start, end = _range(cycles)
@@ -106,6 +123,9 @@ def register(app: typer.Typer) -> None:
             recorded = extent(report)
             if run is not None:
                 start, end = _range_of_run(recorded, run)
+            if critical:
+                show_critical_path(report, run, as_json=as_json, top=top)
+                return
             if waits:
                 show_waits(report, (start, end), ipu or None, as_json=as_json, top=top)
                 return

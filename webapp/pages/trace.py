@@ -395,15 +395,17 @@ def _slice_panel(
     inside = trace.range_summary(
         report, slice_.start_cycle, slice_.end_cycle, [slice_.ipu_id], top=20
     )
-    step = position = busiest = None
+    step = position = busiest = wait = None
     idle: list[trace.IdleTiles] = []
     if slice_.step_id is not None:
         step = trace.step_details(report, slice_.step_id)
         idle = trace.idle_tiles(report, slice_.step_id)
         position = place_of(report, f"step:{slice_.step_id}")
         busiest = busiest_tile(report, slice_.step_id)
+        own = trace.waits(report, slice_.start_cycle, slice_.end_cycle, [slice_.ipu_id]).rows
+        wait = next((row for row in own if row.step_id == slice_.step_id), None)
     return slice_panel(
-        slice_, inside, step, reports, Around(position, busiest, tuple(idle)), counterpart
+        slice_, inside, step, reports, Around(position, busiest, tuple(idle), wait), counterpart
     )
 
 

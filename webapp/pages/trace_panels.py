@@ -218,11 +218,15 @@ def contributor_table(summary: trace.RangeSummary, reports: Reports) -> html.Div
 
 
 class Around(NamedTuple):
-    """Where a step stands on other pages, its busiest tile and its idle ones; None if unknown."""
+    """Where a step stands on other pages, its busiest tile, its idle ones and its wait for an IPU.
+
+    None stands for what is unknown or does not exist.
+    """
 
     position: Place | None = None
     busiest: int | None = None
     idle: tuple[trace.IdleTiles, ...] = ()
+    wait: trace.Wait | None = None
 
 
 def slice_panel(
@@ -234,7 +238,7 @@ def slice_panel(
     counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
-    position, busiest, idle = around
+    position, busiest, idle, wait = around
     kind = _KINDS[slice_.kind]
     parts: list[Any]
     below: list[Any]
@@ -259,6 +263,8 @@ def slice_panel(
             ("Step", f"{step.step_id:,}"),
             ("Program", _program(step, reports)),
         ]
+        if wait is not None:
+            facts.append(("Waits", _wait(wait, reports)))
         if position is not None:
             facts.append(("Also in", _elsewhere(step, position, busiest, reports)))
         if step.compute_set:
@@ -284,6 +290,15 @@ def slice_panel(
         ],
         className="details",
     )
+
+
+def _wait(wait: trace.Wait, reports: Reports) -> html.Span:
+    """Return how long an IPU waits in a sync, and for what."""
+    parts: list[Any] = [f"{wait.cycles:,} cycles for IPU {wait.late_ipu_id}"]
+    if wait.late_step_id is not None:
+        step = trace_link(wait.late_step or "a step", reports, wait.late_step_id)
+        parts += [", which was in ", step]
+    return html.Span(parts)
 
 
 def _table(

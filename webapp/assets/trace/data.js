@@ -92,6 +92,7 @@
         this.take(answer, collapsed, view, side);
         this.arrange();
         this.draw();
+        this.requestWaits();
       };
       try {
         const parts = new Set(missing.map((group) => (group.side ? 2 : 0) + (group.form === 'strip' ? 1 : 0)));

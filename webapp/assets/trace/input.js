@@ -87,6 +87,8 @@
       n: () => viewer.findNext('next'),
       N: () => viewer.findNext('previous'),
       p: () => viewer.pinSelected(),
+      ']': () => viewer.followWait('forth'),
+      '[': () => viewer.followWait('back'),
     };
     document.addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !viewer.isShown() || !viewer.extent) return;

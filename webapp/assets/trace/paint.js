@@ -6,6 +6,7 @@
   const LETTER_FROM = 13;
   const ROOM_BESIDE = 6; // pixels beside a name in its bar
   const GROUP = 9; // the kind of a call's bar, see VARIABLES
+  const STREAM_BEGIN = 5; // a sync with the host, in which other IPUs may be waited for
   space.RULER = RULER;
 
   const VARIABLES = [
@@ -163,7 +164,8 @@
       const room = width - ROOM_BESIDE;
       const name = id < 0 || room <= 0 ? '' : lane.level < 0
         ? space.labelText(space.runText(source, source.label(id)), '', space.ALONE, room, (part) => textWidth(context, part))
-        : labels.text(id, room);
+        : (kind === space.WAIT || kind === STREAM_BEGIN) && scene.nameOfWait && scene.nameOfWait(lane.start[i] + data.start,
+          lane.start[i] + lane.duration[i] + data.start, room) || labels.text(id, room);
       const text = name || (kind < GROUP ? kinds[kind].letter : '');
       if (!text) continue;
       const x = box.x + x0 + (name ? 3 : (width - textWidth(context, text)) / 2);

@@ -55,6 +55,7 @@
           const tall = shares.height - (shares.height > 8 ? 2 : 1);
           if (y + tall > space.RULER && y < height) space.paintShares(context, data, {x: 0, y, width, height: tall}, scene);
           if (group.form === 'strip') {
+            this.paintCritical(context, group, y + tall, scene);
             for (const lane of data.lanes) {
               if (lane.level !== 0) continue;
               slices += space.seenOf(data, lane, scene).slices;
@@ -70,6 +71,10 @@
           const y = this.screenTop(group) + narrow.top;
           if (y + narrow.height > space.RULER && y < height) this.paintLongest(context, narrow, y, scene);
         }
+        scene.nameOfWait = (from, to, room) => {
+          const wait = this.waits.length ? space.waitAt(this.waits, group.ipu, (from + to) / 2) : null;
+          return wait ? space.waitText(wait, room, (part) => space.textWidth(context, part)) : '';
+        };
         for (const lane of data.lanes) {
           const y = this.screenTop(group) + lane.top;
           if (narrow && lane.level >= narrow.level) {
@@ -82,6 +87,7 @@
           const seen = space.paintLane(context, data, lane, box, scene);
           slices += seen[0];
           bars += seen[1];
+          if (lane.level < 0) this.paintCritical(context, group, y + lane.height - 2, scene);
         }
       };
       shown.filter((group) => !group.isPinned).forEach(paintRow);
@@ -95,6 +101,7 @@
         context.fillStyle = colours.soft;
         context.fillRect(0, bottom - 1, width, 1);
       }
+      this.paintWaits(context, width, height);
       this.paintSelection(context, width, height);
       space.paintRuler(context, {x: 0, width}, scene);
       if (canvas !== this.canvas) return;

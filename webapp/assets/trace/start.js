@@ -20,6 +20,9 @@
     return {...view, view: view.view || 'flame', report: query.get('report') || report};
   }
 
+  /** About the width of the picture, before the page is laid out. */
+  space.guessedWidth = () => Math.max(200, window.innerWidth - 300);
+
   // The page itself starts slowly: fetch as soon as this script runs, and draw as soon as the element
   // exists. The callback that follows finds the same view and leaves it alone.
   (function early() {
@@ -35,7 +38,7 @@
       const range = /^(\d+):(\d+)$/.exec(view.range);
       if (!tracks.length || tracks.length > space.MOST_GROUPS || view.ipus || view.closed) return;
       const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');
-      const width = Math.max(200, window.innerWidth - 300);
+      const width = space.guessedWidth();
       const opening = view.range === 'all' || view.at || view.mark ? {start: low, end: high} : space.openingRange(extent, width);
       const start = range ? Math.max(low, Number(range[1])) : opening.start;
       const end = range ? Math.min(high, Number(range[2])) : opening.end;

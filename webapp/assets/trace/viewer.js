@@ -57,6 +57,9 @@
       this.groups = [];
       this.data = new Map();
       this.whole = new Map();
+      this.waits = [];
+      this.waitsKey = '';
+      this.critical = new Map();
       this.matches = null;
       this.match = null;
       this.total = undefined;
@@ -173,7 +176,7 @@
           return;
         }
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
-        this.opening = view.with || view.at || view.mark ? {...this.extent} : space.openingRange(extent, this.width);
+        this.opening = view.with || view.at || view.mark ? {...this.extent} : space.openingRange(extent, space.guessedWidth());
         this.range = {...this.opening};
         this.follow(view);
         if (!view.range && this.rangeText()) this.changed();
@@ -183,6 +186,7 @@
         this.arrange();
         if (this.data.size) this.paint();
         this.request();
+        this.requestWaits();
         this.loadOverview();
         if (this.wantedStep === undefined) this.loadSelected();
         else this.goToStep();
