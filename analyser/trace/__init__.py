@@ -28,6 +28,14 @@ from tilescope.analyser.trace.idle import (
 )
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
+from tilescope.analyser.trace.notes import (
+    PlacedNote,
+    add_note,
+    copy_notes,
+    placed_notes,
+    remove_note,
+    shared_notes,
+)
 from tilescope.analyser.trace.stage_slices import (
     StagePicture,
     StageSlice,
@@ -87,6 +95,7 @@ __all__ = [
     "Names",
     "NumberedMatch",
     "Occurrence",
+    "PlacedNote",
     "RangeStatistics",
     "RangeSummary",
     "RunExtent",
@@ -106,6 +115,8 @@ __all__ = [
     "Wait",
     "WaitList",
     "Window",
+    "add_note",
+    "copy_notes",
     "critical_spans",
     "executions",
     "extent",
@@ -117,8 +128,11 @@ __all__ = [
     "name_statistics",
     "names",
     "number_ranges",
+    "placed_notes",
     "range_summary",
+    "remove_note",
     "search",
+    "shared_notes",
     "slice_at",
     "stage_picture",
     "step_details",

@@ -15,6 +15,7 @@ from tilescope.parameters import (
     Units,
     UnitsOption,
     examples,
+    parse_cycles,
 )
 from tilescope.trace_lists import (
     Cause,
@@ -115,7 +116,7 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--critical-path takes --run and no other list or range.")
         if cycles is not None and run is not None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
-        start, end = _range(cycles)
+        start, end = parse_cycles(cycles)
         with reading(path) as report:
             if idle is not None:
                 show_idle(report, idle, ipu or None, as_json=as_json, top=top)
@@ -138,23 +139,6 @@ def register(app: typer.Typer) -> None:
                 print_json(_as_json(report, recorded, summary))
             else:
                 _print(report, recorded, summary, units)
-
-
-def _range(text: str | None) -> tuple[int | None, int | None]:
-    """Return the range ``a:b``; an omitted end is None."""
-    from tilescope.analyser.errors import BadQuestion
-
-    if text is None:
-        return None, None
-    low, colon, high = (part.strip() for part in text.partition(":"))
-    try:
-        if not colon or max(len(low), len(high)) > 18:
-            raise ValueError
-        return (int(low) if low else None), (int(high) if high else None)
-    except ValueError:
-        raise BadQuestion(
-            f"expected a range of cycles such as 1000:2000, got {text[:60]!r}"
-        ) from None
 
 
 def _range_of_run(recorded: Extent, run_id: int) -> tuple[int, int]:
