@@ -192,7 +192,8 @@ def _runs(trace: Trace, ipu_id: int) -> list[TrackRow]:
 def _same(trace: Trace, name: str, kind: int) -> NDArray[np.bool_]:
     """Return which steps have a name and kind."""
     names = np.fromiter((step == name for step in trace.steps.name), bool, len(trace.steps.name))
-    return names & (trace.step_kinds == kind)
+    same: NDArray[np.bool_] = names & (trace.step_kinds == kind)
+    return same
 
 
 def _place(trace: Trace, anchor: Anchor) -> tuple[int, int] | str:
