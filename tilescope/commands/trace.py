@@ -22,6 +22,7 @@ from tilescope.trace_lists import (
     StretchList,
     show_critical_path,
     show_idle,
+    show_statistics,
     show_stretches,
     show_waits,
 )
@@ -42,6 +43,7 @@ def register(app: typer.Typer) -> None:
             "trace report --run 0 --ipu 0",
             "trace report --range 1000:2000 --json",
             "trace report --stretches --top 20",
+            "trace report --statistics --run 0",
             "trace report --waits --range 1000:2000",
             "trace report --critical-path --run 0",
             "trace report --idle conv1",
@@ -93,6 +95,12 @@ def register(app: typer.Typer) -> None:
                 help="Show which IPU the others wait for, span by span, in --run or the first run.",
             ),
         ] = False,
+        statistics: Annotated[
+            bool,
+            typer.Option(
+                "--statistics", help="Show count, cycles and their spread by name of step."
+            ),
+        ] = False,
         idle: Annotated[
             str | None,
             typer.Option(
@@ -112,6 +120,8 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--idle takes neither a range or run nor --stretches.")
         if waits and (idle is not None or stretches or cause):
             raise typer.BadParameter("--waits takes neither --idle nor --stretches nor --cause.")
+        if statistics and (critical or waits or idle is not None or stretches or cause):
+            raise typer.BadParameter("--statistics takes a range or run and no other list.")
         if critical and (waits or idle is not None or stretches or cause or cycles is not None):
             raise typer.BadParameter("--critical-path takes --run and no other list or range.")
         if cycles is not None and run is not None:
@@ -124,6 +134,9 @@ def register(app: typer.Typer) -> None:
             recorded = extent(report)
             if run is not None:
                 start, end = _range_of_run(recorded, run)
+            if statistics:
+                show_statistics(report, (start, end), ipu or None, as_json=as_json, top=top)
+                return
             if critical:
                 show_critical_path(report, run, as_json=as_json, top=top)
                 return

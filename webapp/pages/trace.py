@@ -183,7 +183,7 @@ def register(app: Dash, library: Library) -> None:
         sides = _range_summaries(library, view, place, top=0)
         if not any(sides):
             return (_nothing(),)
-        panel = summary_panel(sides, is_marked=bool(view["mark"]))
+        panel = summary_panel(sides, reports_of(view), is_marked=bool(view["mark"]))
         places = [part for part in view["marks"].split(",") if part][:_MOST_MARKS]
         if not places:
             return (panel,)
