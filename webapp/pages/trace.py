@@ -114,7 +114,7 @@ def layout() -> html.Div:
                 "trace-align", "Align by", [("step", "Step"), ("cycle", "Cycle"), ("time", "Time")]
             ),
             rows,
-            text_box("trace-find", "Find steps", "Find steps", width="150px", is_search=True),
+            text_box("trace-find", "Find steps", "Find steps", width="116px", is_search=True),
             html.Div([*buttons[:2], match_note], className="trace-tools"),
             marked(
                 html.Div(id="trace-legend", className="trace-legend", role="group"),
