@@ -14,6 +14,7 @@ from tilescope.console import progress
 
 if TYPE_CHECKING:
     from tilescope.engine.frontend.source_model import SourceModel
+    from tilescope.engine.ir import Locations
     from tilescope.engine.ir.half_policy import HalfPolicy
     from tilescope.engine.machine import Machine
 
@@ -28,6 +29,7 @@ __all__ = [
     "IpusOption",
     "KeepFloatOption",
     "MachineOption",
+    "OffloadOption",
     "OperatorsOption",
     "ParametersOption",
     "PipelineOption",
@@ -43,6 +45,7 @@ __all__ = [
     "dims_of",
     "directory_of",
     "load_operator_files",
+    "locations_of",
     "machine_of",
     "memory_of",
     "options_of",
@@ -94,6 +97,16 @@ BatchPartsOption: TypeAlias = Annotated[
         "--batch-parts",
         min=1,
         help="Equal parts of the batch to compute one after another, to save memory.",
+    ),
+]
+OffloadOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--offload",
+        metavar="KIND[:least=N]",
+        help="Keep values in streaming memory: weights, optimizer-state, accumulators or"
+        " activations; those of N elements or more, by default 2; repeatable.",
+        show_default=False,
     ),
 ]
 SettingOption: TypeAlias = Annotated[
@@ -444,3 +457,33 @@ def computed_of(computed: int | None, replicas: int) -> int | None:
             f"--replicas-computed is {computed}, and --replicas {replicas}: give at most that"
         )
     return computed
+
+
+def locations_of(offload: list[str], shard: list[str]) -> Locations:
+    """Parse ``KIND`` or ``KIND:least=N`` of ``--offload`` and ``--shard``.
+
+    Raises
+    ------
+    typer.BadParameter
+        When the number is none, or another option follows the kind.
+    """
+    from tilescope.engine.ir import Location, LocationRule, Locations
+
+    least: dict[str, dict[str, int | None]] = {"--offload": {}, "--shard": {}}
+    for flag, texts in (("--offload", offload), ("--shard", shard)):
+        for text in texts:
+            kind, terms = terms_of(flag, text)
+            number = terms.pop("least", None)
+            if terms or (number is not None and not number.isdecimal()):
+                raise typer.BadParameter(f"expected KIND or KIND:least=N for {flag}, got {text}")
+            least[flag][kind] = None if number is None else int(number)
+    rules = {}
+    for kind in dict.fromkeys([*least["--offload"], *least["--shard"]]):
+        location = Location(kind in least["--offload"], kind in least["--shard"])
+        stated = {
+            "least_off_chip": least["--offload"].get(kind),
+            "least_sharded": least["--shard"].get(kind),
+        }
+        known = {name: number for name, number in stated.items() if number is not None}
+        rules[kind] = LocationRule(location, **known)
+    return Locations(rules)

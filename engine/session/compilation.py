@@ -15,7 +15,7 @@ from tilescope.engine.compiler.cache.programs import ProgramFolder, lowered_fold
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import OwnGraph
-from tilescope.engine.ir import Model, State
+from tilescope.engine.ir import Model
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
 from tilescope.engine.lower.fragments import Fragments
@@ -208,10 +208,8 @@ def _compiled(
         graph_digest=graph_digest,
         weights_digest=weights_digest,
     )
-    held = tuple(
-        Held(v.name, v.shape, v.dtype, v.is_setting, v.n_shares if isinstance(v, State) else 1)
-        for v in model.held
-    )
+    buffers = {buffer.name for buffer in executable.graph.remote_buffers}
+    held = tuple(Held.of(value, is_off_chip=value.name in buffers) for value in model.held)
     return CompiledModel(model.interface, executable, held, stated.training)
 
 
