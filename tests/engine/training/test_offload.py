@@ -13,10 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from tilescope.engine import Engine, compile_model, resolve_options
 from tilescope.engine.compiler.executable.executable import RemoteAccess
 from tilescope.engine.errors import BadGraph, BadModel, BadOption
 from tilescope.engine.frontend.onnx import load_onnx
-from tilescope.engine.ir import KINDS, Location, LocationRule, Locations, Model, Purpose
+from tilescope.engine.ir import KINDS, Location, LocationRule, Locations, Model, Placement, Purpose
 from tilescope.engine.machine import load_machine
 from tilescope.engine.session.trainer import LossNotFinite, Trainer
 from tilescope.engine.training import (
@@ -263,3 +264,93 @@ def test_what_cannot_be_is_refused(network: Path, tmp_path: Path) -> None:
     model = replace(trained(network, combined, n_replicas=2), locations=sharded())
     with pytest.raises(BadOption, match="is_combined adds gradients to the velocity of every"):
         Trainer(model, two)
+
+
+def phased(model: Model, phases: dict[str, int]) -> Model:
+    """Return a model whose nodes of some names are in phases."""
+    return replace(
+        model,
+        operations=tuple(
+            replace(op, placement=Placement(phase=phases[op.name])) if op.name in phases else op
+            for op in model.operations
+        ),
+    )
+
+
+PHASES = {"fc0": 0, "fc1": 1, "fc2": 2}
+
+
+def test_phases_run_one_after_the_other(
+    network: Path, plain: dict[int, tuple[list[float], Arrays]]
+) -> None:
+    losses, held = plain[1]
+    model = phased(trained(network, ADAM, *KINDS), PHASES)
+    with Trainer(model, MACHINE) as trainer:
+        assert steps(trainer).tolist() == losses
+        for name, array in trainer.compiled.read_held(trainer.engine).items():
+            assert np.array_equal(array, held[name]), name
+        names = [step.name for step in trainer.compiled.executable.steps if step.access]
+        loads = [name.split("/")[0] for name in names if "/load" in name]
+        weights = [name for name in dict.fromkeys(loads) if name.startswith("w")]
+        assert weights == ["w0", "w1", "w2"]  # the forward pass
+        # The backward pass needs the weights of all phases but the first, the last one first.
+        assert [name for name in loads if name.startswith("w")][3:5] == ["w2", "w1"]
+    inference = phased(load_onnx(network), PHASES)
+    expected = on_tiles(inference)
+    phases_, weights_ = off_chip("weights", "activations"), off_chip("weights")
+    for locations in (phases_, weights_):
+        result = on_tiles(replace(inference, locations=locations))
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)  # sums in another order
+
+
+def on_tiles(model: Model) -> NDArray[Any]:
+    compiled = compile_model(model, MACHINE)
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        return compiled.run(engine, {"x": X[0]})["y"]
+
+
+def test_phases_out_of_order_are_refused(network: Path) -> None:
+    model = phased(load_onnx(network), PHASES | {"fc1": 3})
+    model = replace(model, locations=off_chip("weights"))
+    sentence = (
+        r"Node 'fc2' \(Gemm\) is in phase 2 and reads what Node 'relu1' \(Relu\) computes in phase"
+        r" 3: phases run in ascending order, so state 3 or a later one for 'fc2'"
+    )
+    with pytest.raises(BadModel, match=sentence):
+        compile_model(model, MACHINE)
+
+
+def test_a_model_larger_than_the_tiles_runs_in_phases(network: Path) -> None:
+    """The weights alone exceed all tiles: one phase of them fits at a time."""
+    machine = load_machine("gc200", tiles_per_ipu=2)
+    layers = {f"fc{i}": i for i in range(12)}
+    width, n_bytes = 192, 12 * 192 * 192 * 4
+    assert n_bytes > machine.capacity_bytes
+    rng = np.random.default_rng(1)
+    weights = {f"w{i}": rng.normal(size=(width, width), scale=0.07) for i in range(12)}
+    nodes = [
+        helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"h{i + 1}"], name=f"fc{i}")
+        for i in range(12)
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "deep",
+        [helper.make_tensor_value_info("h0", TensorProto.FLOAT, [1, width])],
+        [helper.make_tensor_value_info("h12", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items()],
+    )
+    path = network.parent / "deep.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    model = phased(load_onnx(path), layers)
+    assert compile_model(model, machine).executable.overfull_tiles.size
+    compiled = compile_model(replace(model, locations=off_chip("weights")), machine)
+    assert not compiled.executable.overfull_tiles.size
+    x = rng.normal(size=(1, width)).astype(np.float32)
+    with Engine(compiled.executable, resolve_options(environ={})) as engine:
+        result = compiled.run(engine, {"h0": x})["h12"]
+    expected = x.astype(np.float64)
+    for weight in weights.values():
+        expected = expected @ weight.astype(np.float32)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    remote = [s for s in compiled.executable.steps if isinstance(s.access, RemoteAccess)]
+    assert sum(int(step.cost.remote_in_bytes.sum()) for step in remote) == n_bytes
