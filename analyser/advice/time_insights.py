@@ -174,7 +174,7 @@ def time_insights(report: Report, run_id: int | None = None) -> TimeInsights:
         *(_waits(report, time, run_id) if pipeline(report) is None else ()),
         *_stages(report, run_id),
         *_collectives(report, time, run_id),
-        *_overlap(time),
+        *_overlap(report, time),
     ]
     worth = [insight for insight in insights_ if insight.gain_cycles >= time.least]
     worth.sort(key=lambda insight: (-insight.gain_cycles, insight.kind, insight.subject))
@@ -202,7 +202,7 @@ def gains(report: Report, run_id: int | None = None) -> dict[InsightKind, int]:
         "exchange_bound": int(exchange.sum()) - _least_exchange_cycles(report, time, every),
         "sync_bound": _sync_gain(sync),
         "waiting": sum(insight.gain_cycles for insight in _waits(report, time, run_id)),
-        "overlap": sum(insight.gain_cycles for insight in _overlap(time)),
+        "overlap": sum(insight.gain_cycles for insight in _overlap(report, time)),
     }
 
 
@@ -603,23 +603,46 @@ def _collectives(report: Report, time: _Time, run_id: int | None) -> list[TimeIn
     ]
 
 
-def _overlap(time: _Time) -> list[TimeInsight]:
-    """Return what I/O takes on the compute track, where it could run beside compute."""
+def _overlap(report: Report, time: _Time) -> list[TimeInsight]:
+    """Return what I/O takes on the compute track, where it could run beside compute.
+
+    Copies from and to the host and those of streaming memory are apart.
+    """
     streams = time.of("stream_copy")
-    cost = int(streams.sum())
     rest = int(time.of("compute", "exchange", "global_exchange").sum())
-    if not cost or not rest:
-        return []
-    return [
-        TimeInsight(
-            "overlap",
-            "I/O",
-            cost,
-            min(cost, rest),
-            f"Tiles wait for the host for {cost:,} cycles,"
-            f" {format_percent(100 * cost / time.total)} of the time.",
+    cost = costs(report).column
+    moved = cost["remote_in_bytes"] + cost["remote_out_bytes"]
+    is_remote = np.zeros(streams.size, np.bool_)
+    is_remote[cost["step_id"][moved > 0]] = True
+    insights = []
+    for place, advice, cycles in (
+        (
+            "the host",
             "With several batches, copy the next one while this one computes: dedicate tiles to"
             " I/O and use Overlap.",
-            tuple(np.flatnonzero(streams).tolist()),
-        )
-    ]
+            np.where(is_remote, 0, streams),
+        ),
+        (
+            "streaming memory",
+            "Keep less there (--offload), compute more with what is loaded (larger batches), or"
+            " compute activations again in place of storing them (--recompute).",
+            np.where(is_remote, streams, 0),
+        ),
+    ):
+        total = int(cycles.sum())
+        gain = min(total, rest)
+        rest -= gain
+        if gain:
+            insights.append(
+                TimeInsight(
+                    "overlap",
+                    "I/O" if place == "the host" else place.capitalize(),
+                    total,
+                    gain,
+                    f"Tiles wait for {place} for {total:,} cycles,"
+                    f" {format_percent(100 * total / time.total)} of the time.",
+                    advice,
+                    tuple(np.flatnonzero(cycles).tolist()),
+                )
+            )
+    return insights

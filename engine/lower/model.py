@@ -165,7 +165,7 @@ def _is_trained(model: Model) -> bool:
 def _forward_readers(model: Model) -> dict[Value, list[Operation]]:
     """Return the operations of the forward pass by what they read."""
     readers: dict[Value, list[Operation]] = {}
-    if not model.held:
+    if not model.held and not remote_values(model):
         return readers
     for operation in model.operations:
         if operation.training_pass in (None, TrainingPass.FORWARD):
