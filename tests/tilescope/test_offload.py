@@ -52,10 +52,10 @@ def test_training_keeps_states_off_chip_in_shards(tilescope: Run, model: Path) -
     x, labels = rng.standard_normal((16, 6), np.float32), rng.integers(0, 4, 16)
     np.savez("data.npz", x=x, labels=labels)
     ends = ("--loss", "cross-entropy", "--data", "data.npz", "--optimizer", "adam", "--ipus", 2)
-    ends += ("--replicas", 2, "--json")
+    replicas = ("--replicas", 2, "--json")
     own = ("--offload", "optimizer-state", "--shard", "optimizer-state:least=2")
-    plain = json.loads(tilescope("train", model, *_OPTIONS, *ends).out)
-    outcome = tilescope("train", model, *_OPTIONS, *ends, *own, "--report", "report")
+    plain = json.loads(tilescope("train", model, *_OPTIONS, *ends, *replicas).out)
+    outcome = tilescope("train", model, *_OPTIONS, *ends, *replicas, *own, "--report", "report")
     assert (outcome.code, outcome.err) == (0, "")
     np.testing.assert_allclose(json.loads(outcome.out)["losses"], plain["losses"], rtol=1e-5)
     facts = json.loads(tilescope("summary", "report", "--json").out)["provenance"]
