@@ -26,6 +26,7 @@ __all__ = [
     "HalfPartialsOption",
     "HalfPolicyOption",
     "InHalfOption",
+    "IoTilesOption",
     "IpusOption",
     "KeepFloatOption",
     "MachineOption",
@@ -107,6 +108,14 @@ OffloadOption: TypeAlias = Annotated[
         help="Keep values in streaming memory: weights, optimizer-state, accumulators or"
         " activations; those of N elements or more, by default 2; repeatable.",
         show_default=False,
+    ),
+]
+IoTilesOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--io-tiles",
+        min=0,
+        help="With --offload, tiles of every IPU that copy while the others compute; even.",
     ),
 ]
 SettingOption: TypeAlias = Annotated[
@@ -459,13 +468,13 @@ def computed_of(computed: int | None, replicas: int) -> int | None:
     return computed
 
 
-def locations_of(offload: list[str], shard: list[str]) -> Locations:
-    """Parse ``KIND`` or ``KIND:least=N`` of ``--offload`` and ``--shard``.
+def locations_of(offload: list[str], shard: list[str], n_io_tiles: int) -> Locations:
+    """Parse ``KIND`` or ``KIND:least=N`` of ``--offload`` and ``--shard``; add I/O tiles.
 
     Raises
     ------
     typer.BadParameter
-        When the number is none, or another option follows the kind.
+        When the number is none, another option follows the kind, or I/O tiles have nothing to do.
     """
     from tilescope.engine.ir import Location, LocationRule, Locations
 
@@ -486,4 +495,6 @@ def locations_of(offload: list[str], shard: list[str]) -> Locations:
         }
         known = {name: number for name, number in stated.items() if number is not None}
         rules[kind] = LocationRule(location, **known)
-    return Locations(rules)
+    if n_io_tiles and not offload:
+        raise typer.BadParameter("--io-tiles needs --offload")
+    return Locations(rules, n_io_tiles=n_io_tiles)

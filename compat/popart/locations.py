@@ -8,7 +8,7 @@ import onnx
 
 from popart.builder import reserved
 from popart.effect import warn_once
-from popart.enums import ReplicatedTensorSharding, TensorStorage, VirtualGraphMode
+from popart.enums import ReplicatedTensorSharding, TensorStorage, TileSet, VirtualGraphMode
 from popart.errors import popart_exception
 from popart.options import SessionOptions, TensorLocationSettings
 from popart.placement import TensorLocation
@@ -55,7 +55,11 @@ def located(model: Model, proto: onnx.ModelProto, options: SessionOptions) -> Mo
         name: _location(location)
         for name, location in options.tensorLocationSettingsOverride.items()
     }
-    return replace(model, locations=Locations(rules, {**_of_nodes(proto), **named}))
+    locations = [getattr(options, name).location for name in _SETTINGS.values()]
+    locations += options.tensorLocationSettingsOverride.values()
+    is_by_io = any(TileSet.IO in (at.loadTileSet, at.storageTileSet) for at in locations)
+    n_io_tiles = int(options.numIOTiles) if is_by_io else 0
+    return replace(model, locations=Locations(rules, {**_of_nodes(proto), **named}, n_io_tiles))
 
 
 #: Phases below which a program has none.

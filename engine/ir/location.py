@@ -88,21 +88,30 @@ class Locations:
         By a name of `KINDS`; the others are on the tiles.
     named
         Of single values, by name; they take precedence.
+    n_io_tiles
+        Tiles of every IPU that copy from and to streaming memory while the others compute; with
+        none, all tiles copy, and wait for it.
 
     Raises
     ------
     BadOption
-        When a kind does not exist, or cannot be in shards.
+        When a kind does not exist, or cannot be in shards, or the I/O tiles are no pairs.
     """
 
     of_kinds: Mapping[str, LocationRule] = field(default_factory=dict)
     named: Mapping[str, Location] = field(default_factory=dict)
+    n_io_tiles: int = 0
 
     #: Kinds that replicas can have shards of.
     sharded_kinds: ClassVar[tuple[str, ...]] = ("optimizer-state",)
 
     def __post_init__(self) -> None:
-        """Check the kinds."""
+        """Check the kinds and the tiles."""
+        if self.n_io_tiles < 0 or self.n_io_tiles % 2:
+            raise BadOption(
+                f"The number of I/O tiles is {self.n_io_tiles}: expected an even number, as two"
+                " tiles share their exchange bus"
+            )
         for kind, rule in self.of_kinds.items():
             if kind not in KINDS:
                 raise BadOption(f"There is no kind of values {kind!r}: choose {', '.join(KINDS)}")
@@ -133,4 +142,5 @@ class Locations:
         off_chip = [kind for kind, rule in kinds if rule.location.is_off_chip]
         sharded = [kind for kind, rule in kinds if rule.location.is_sharded]
         facts = {"offload": off_chip, "shard": sharded}
-        return {key: json.dumps(names) for key, names in facts.items() if names}
+        stated = {key: json.dumps(names) for key, names in facts.items() if names}
+        return stated | ({"io_tiles": str(self.n_io_tiles)} if self.n_io_tiles else {})

@@ -63,8 +63,19 @@ def lower(
         As for `Builder`.
     fragments
         Looks up what equal operations added to an earlier program; None lowers all anew.
+
+    Raises
+    ------
+    BadModel
+        When an operation has no lowering, or no tile is left to compute.
     """
-    graph = own_graph(machine)
+    n_io_tiles = 0 if model.locations.is_on_chip else model.locations.n_io_tiles
+    if n_io_tiles >= machine.tiles_per_ipu:
+        raise BadModel(
+            f"{n_io_tiles} I/O tiles leave none to compute: {machine.name} has"
+            f" {machine.tiles_per_ipu} tiles per IPU"
+        )
+    graph = own_graph(machine, n_io_tiles=n_io_tiles)
     root = Sequence(model.name)
     builder = Builder(
         graph,

@@ -30,6 +30,7 @@ from tilescope.engine.session.compile import compile_graph
 from tilescope.engine.session.compiled_model import CompiledModel, Held
 from tilescope.engine.session.lowered_folder import LoweredFolder
 from tilescope.engine.session.outline import outline
+from tilescope.engine.session.overlap_streaming import overlap_streaming
 from tilescope.engine.session.settings import CompileSettings
 from tilescope.engine.session.shared_constants import share_constants
 from tilescope.engine.session.stored_program import (
@@ -183,6 +184,7 @@ def _compiled(
         share_constants(lowered.graph, lowered.programs, lowered.part_constants, digests)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
+        overlap_streaming(lowered.graph, lowered.programs[0])
         check_nesting(lowered.programs)
         executable = compile_graph(
             OwnGraph(lowered.graph),

@@ -67,6 +67,8 @@ def test_training_keeps_states_off_chip_in_shards(tilescope: Run, model: Path) -
     [
         (("--offload", "gradients"), "There is no kind of values 'gradients': choose weights"),
         (("--offload", "weights:least=none"), "expected KIND or KIND:least=N for --offload"),
+        (("--io-tiles", "2"), "--io-tiles needs --offload"),
+        (("--offload", "weights", "--io-tiles", "3"), "I/O tiles is 3: expected an even number"),
         (("--offload", "weights:most=3"), "expected KIND or KIND:least=N for --offload"),
     ],
 )

@@ -20,6 +20,7 @@ from tilescope.run_arguments import (
     HalfPartialsOption,
     HalfPolicyOption,
     InHalfOption,
+    IoTilesOption,
     IpusOption,
     KeepFloatOption,
     MachineOption,
@@ -138,6 +139,7 @@ def register(app: typer.Typer) -> None:
         batch: BatchOption = None,
         batch_parts: BatchPartsOption = 1,
         offload: OffloadOption = None,
+        io_tiles: IoTilesOption = 0,
         setting: SettingOption = None,
         available_memory_proportion: Annotated[
             float | None,
@@ -225,7 +227,7 @@ def register(app: typer.Typer) -> None:
             dims_of(dim or []),
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
             batch_parts=batch_parts,
-            locations=locations_of(offload or [], []),
+            locations=locations_of(offload or [], [], io_tiles),
         )
         setup = with_split(source, setup, split, pipeline, simulated)
         given = None if inputs is None else read_inputs(inputs)

@@ -18,6 +18,7 @@ from tilescope.run_arguments import (
     HalfPartialsOption,
     HalfPolicyOption,
     InHalfOption,
+    IoTilesOption,
     IpusOption,
     KeepFloatOption,
     MachineOption,
@@ -137,6 +138,7 @@ def register(app: typer.Typer) -> None:
         batch: BatchOption = None,
         batch_parts: BatchPartsOption = 1,
         offload: OffloadOption = None,
+        io_tiles: IoTilesOption = 0,
         shard: Annotated[
             list[str] | None,
             typer.Option(
@@ -328,7 +330,7 @@ def register(app: typer.Typer) -> None:
             has_masters=not half_weights,
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
             batch_parts=batch_parts,
-            locations=locations_of(offload or [], shard or []),
+            locations=locations_of(offload or [], shard or [], io_tiles),
         )
         setup = with_split(source, setup, split, pipeline, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():

@@ -134,7 +134,7 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "stashAllTensorsInferencePipeline": (Effect.NONE, "an inference has nothing to restore"),
     "executionPhaseSettings": (
         Effect.ACTS,
-        "phases run in ascending order; copies and compute do not overlap",
+        "phases run in ascending order; copies are on demand, and beside compute on I/O tiles",
     ),
     "syntheticDataMode": (Effect.ACTS, "data made in place of the host's"),
     "instrumentWithHardwareCycleCounter": (Effect.ACTS, "whether `getCycleCount` counts"),
@@ -143,7 +143,10 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "enableStochasticRounding": (Effect.ACTS, "stochastic rounding to half"),
     "_enableRngStateManagement": (Effect.NONE, "the state of random numbers is managed always"),
     "enableLoadAndOffloadRNGState": (Effect.ACTS, "`getRNGState` and `setRNGState`"),
-    "numIOTiles": (Effect.NONE, "all tiles take part in transfers"),
+    "numIOTiles": (
+        Effect.ACTS,
+        "tiles that copy from and to streaming memory beside compute, where locations ask for them",
+    ),
     "groupHostSync": (Effect.NONE, _HOST),
     "useHostCopyOps": (Effect.NONE, _IR),
     "enableExplicitMainLoops": (Effect.NONE, _IR),

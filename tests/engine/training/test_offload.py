@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tilescope.engine import Engine, compile_model, resolve_options
-from tilescope.engine.compiler.executable.executable import RemoteAccess
+from tilescope.engine.compiler.executable.executable import Executable, RemoteAccess, Step
+from tilescope.engine.compiler.overlap import nodes_of
 from tilescope.engine.errors import BadGraph, BadModel, BadOption
 from tilescope.engine.frontend.onnx import load_onnx
 from tilescope.engine.ir import KINDS, Location, LocationRule, Locations, Model, Placement, Purpose
@@ -354,3 +355,39 @@ def test_a_model_larger_than_the_tiles_runs_in_phases(network: Path) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
     remote = [s for s in compiled.executable.steps if isinstance(s.access, RemoteAccess)]
     assert sum(int(step.cost.remote_in_bytes.sum()) for step in remote) == n_bytes
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2])
+def test_copies_run_beside_compute(
+    network: Path, plain: dict[int, tuple[list[float], Arrays]], n_rounds: int
+) -> None:
+    losses, held = plain[n_rounds]
+    locations = replace(off_chip(*KINDS), n_io_tiles=4)
+    model = replace(trained(network, ADAM, n_rounds=n_rounds), locations=locations)
+    with Trainer(model, MACHINE) as trainer:
+        np.testing.assert_allclose(steps(trainer, n_rounds), losses, rtol=1e-5)
+        for name, array in trainer.compiled.read_held(trainer.engine).items():
+            np.testing.assert_allclose(array, held[name], rtol=1e-3, atol=1e-5, err_msg=name)
+        executable = trainer.compiled.executable
+        assert {"Overlap"} <= {node.kind for node in executable.nodes}
+        io_tiles = set(executable.graph.io_tiles.tolist())
+        for step in executable.steps:
+            if isinstance(step.access, RemoteAccess):
+                tiles = np.concatenate([v.map_tile for v in step.access.tensor.variables])
+                assert set(tiles.tolist()) <= io_tiles
+        if n_rounds == 1:
+            one_after_the_other = sum(int(s.cost.cycles.max()) for s in steps_of_run(executable))
+            assert trainer.engine.n_cycles().max() < one_after_the_other
+
+
+def steps_of_run(executable: Executable) -> list[Step]:
+    """Return the steps of the program of a run, which has no loop."""
+    return [node.step for node in nodes_of(executable.roots[0]) if node.step is not None]
+
+
+def test_io_tiles_that_cannot_be_are_refused(network: Path) -> None:
+    with pytest.raises(BadOption, match="number of I/O tiles is 3: expected an even number"):
+        Locations(n_io_tiles=3)
+    model = replace(load_onnx(network), locations=replace(off_chip("weights"), n_io_tiles=16))
+    with pytest.raises(BadModel, match="16 I/O tiles leave none to compute: gc200 has 16 tiles"):
+        compile_model(model, MACHINE)
