@@ -47,6 +47,17 @@ def test_a_model_runs_with_weights_off_chip(tilescope: Run, product: Path) -> No
     assert "w/load" in steps
 
 
+def test_a_program_of_the_cache_has_its_weights(tilescope: Run, product: Path) -> None:
+    outputs = []
+    for number in range(2):
+        own = ("--offload", "weights", "--cache", "cache", "--no-report", "--quiet")
+        outcome = tilescope("run", product, "--tiles", 8, *own, "--outputs", f"{number}.npz")
+        assert (outcome.code, outcome.err) == (0, "")
+        outputs.append(np.load(f"{number}.npz")["y"])
+    assert outputs[0].any()
+    assert np.array_equal(*outputs)
+
+
 def test_training_keeps_states_off_chip_in_shards(tilescope: Run, model: Path) -> None:
     rng = np.random.default_rng(0)
     x, labels = rng.standard_normal((16, 6), np.float32), rng.integers(0, 4, 16)
