@@ -28,6 +28,8 @@ from tilescope.analyser.trace.idle import (
 )
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
+from tilescope.analyser.trace.region_labels import REGIONS
+from tilescope.analyser.trace.regions import Region, RegionPlace, Regions, regions
 from tilescope.analyser.trace.stage_slices import (
     StagePicture,
     StageSlice,
@@ -69,6 +71,7 @@ __all__ = [
     "FIRST_TILE_LEVEL",
     "KINDS",
     "MOST_TILES",
+    "REGIONS",
     "STEPS_LEVEL",
     "VIEWS",
     "CauseShare",
@@ -89,6 +92,9 @@ __all__ = [
     "Occurrence",
     "RangeStatistics",
     "RangeSummary",
+    "Region",
+    "RegionPlace",
+    "Regions",
     "RunExtent",
     "Search",
     "Slice",
@@ -118,6 +124,7 @@ __all__ = [
     "names",
     "number_ranges",
     "range_summary",
+    "regions",
     "search",
     "slice_at",
     "stage_picture",

@@ -18,9 +18,11 @@ from tilescope.parameters import (
 )
 from tilescope.trace_lists import (
     Cause,
+    RegionKind,
     StretchList,
     show_critical_path,
     show_idle,
+    show_regions,
     show_stretches,
     show_waits,
 )
@@ -41,6 +43,7 @@ def register(app: typer.Typer) -> None:
             "trace report --run 0 --ipu 0",
             "trace report --range 1000:2000 --json",
             "trace report --stretches --top 20",
+            "trace report --regions layer --run 0",
             "trace report --waits --range 1000:2000",
             "trace report --critical-path --run 0",
             "trace report --idle conv1",
@@ -81,6 +84,14 @@ def register(app: typer.Typer) -> None:
                 "--cause", help="Show the stretches of this cause only.", show_default=False
             ),
         ] = None,
+        regions: Annotated[
+            RegionKind | None,
+            typer.Option(
+                "--regions",
+                help="Show layers, phases, micro-batches, batches or runs with their figures.",
+                show_default=False,
+            ),
+        ] = None,
         waits: Annotated[
             bool,
             typer.Option("--waits", help="Show which IPU waits for which in syncs, and how long."),
@@ -113,6 +124,8 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--waits takes neither --idle nor --stretches nor --cause.")
         if critical and (waits or idle is not None or stretches or cause or cycles is not None):
             raise typer.BadParameter("--critical-path takes --run and no other list or range.")
+        if regions and (critical or waits or idle is not None or stretches or cause):
+            raise typer.BadParameter("--regions takes --range, --run and --ipu, and no other list.")
         if cycles is not None and run is not None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
         start, end = _range(cycles)
@@ -128,6 +141,9 @@ def register(app: typer.Typer) -> None:
                 return
             if waits:
                 show_waits(report, (start, end), ipu or None, as_json=as_json, top=top)
+                return
+            if regions:
+                show_regions(report, regions, (start, end), ipu or None, as_json=as_json, top=top)
                 return
             if stretches or cause:
                 shown = StretchList(cause, as_json, top)
