@@ -105,6 +105,11 @@ class _Tree:
         """Return the steps of programs in order, how often each runs, and whether it must.
 
         ``without`` is a program to leave out.
+
+        Raises
+        ------
+        BadQuestion
+            When there are more than 1,000,000 of them and of what they are in.
         """
         found: list[tuple[int, int, bool]] = []
         todo = [(number, 1, True) for number in reversed(programs)]
