@@ -1,4 +1,4 @@
-"""Lists of ``tilescope trace``: stretches, regions, waits, critical path, idle tiles of a step."""
+"""Lists of ``tilescope trace``: stretches, regions, statistics, waits, critical path, idle."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = [
     "show_critical_path",
     "show_idle",
     "show_regions",
+    "show_statistics",
     "show_stretches",
     "show_waits",
 ]
@@ -238,6 +239,58 @@ def show_waits(
     )
     if waited.n_waits > len(rows):
         print_line(f"… {waited.n_waits - len(rows):,} more; --top N shows more, up to 200")
+
+
+def show_statistics(
+    report: Report,
+    cycles: tuple[int | None, int | None],
+    ipus: Sequence[int] | None,
+    *,
+    as_json: bool,
+    top: int,
+) -> None:
+    """Print the statistics of a range by name of step, those with most cycles first.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range, an unknown IPU, or a range with too many executions.
+    """
+    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.trace import KINDS, name_statistics
+
+    found = name_statistics(report, *cycles, ipus)
+    if as_json:
+        print_json(report_json(report) | asdict(found))
+        return
+    labels = {kind.name: kind.label for kind in KINDS}
+    place = f"cycles {found.start_cycle:,} to {found.end_cycle:,}"
+    print_line(f"Statistics of {report.path}, {place}, in cycles")
+    print_line()
+    print_table(
+        [
+            Column("Name"),
+            Column("Kind"),
+            *_numbers("Count", "Total", "Share", "Mean", "Least", "p50", "p99", "Most"),
+        ],
+        [
+            (
+                row.name,
+                labels[row.kind],
+                f"{row.count:,}",
+                f"{row.cycles:,}",
+                format_percent(100 * row.share),
+                f"{row.mean_cycles:,.0f}",
+                f"{row.min_cycles:,}",
+                f"{row.median_cycles:,}",
+                f"{row.p99_cycles:,}",
+                f"{row.max_cycles:,}",
+            )
+            for row in found.rows[:top]
+        ],
+    )
+    if len(found.rows) > top:
+        print_line(f"… {len(found.rows) - top:,} more; --top N shows more, --json all")
 
 
 def show_critical_path(report: Report, run_id: int | None, *, as_json: bool, top: int) -> None:

@@ -28,6 +28,14 @@ from tilescope.analyser.trace.idle import (
 )
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
+from tilescope.analyser.trace.notes import (
+    PlacedNote,
+    add_note,
+    copy_notes,
+    placed_notes,
+    remove_note,
+    shared_notes,
+)
 from tilescope.analyser.trace.region_labels import REGIONS
 from tilescope.analyser.trace.regions import Region, RegionPlace, Regions, regions
 from tilescope.analyser.trace.stage_slices import (
@@ -90,6 +98,7 @@ __all__ = [
     "Names",
     "NumberedMatch",
     "Occurrence",
+    "PlacedNote",
     "RangeStatistics",
     "RangeSummary",
     "Region",
@@ -112,6 +121,8 @@ __all__ = [
     "Wait",
     "WaitList",
     "Window",
+    "add_note",
+    "copy_notes",
     "critical_spans",
     "executions",
     "extent",
@@ -123,9 +134,12 @@ __all__ = [
     "name_statistics",
     "names",
     "number_ranges",
+    "placed_notes",
     "range_summary",
     "regions",
+    "remove_note",
     "search",
+    "shared_notes",
     "slice_at",
     "stage_picture",
     "step_details",

@@ -422,6 +422,25 @@ interface TraceWait {
   late_step: string;
 }
 
+/** A note where it is; null where this report does not have its steps. */
+interface TraceNote {
+  note_id: string;
+  text: string;
+  ipu_id: number;
+  start_cycle: number | null;
+  end_cycle: number | null;
+  missing: string;
+  is_shared: boolean;
+}
+
+interface TraceFlag {
+  note: TraceNote;
+  from: number;
+  to: number;
+  /** Pixels of its text; 0 where another is in its place. */
+  room: number;
+}
+
 /** A part of the critical path. */
 interface TraceSpan {
   ipu_id: number;
@@ -619,6 +638,8 @@ interface TraceNames {
 
 interface TraceSource extends TraceNames {
   json(what: string, query?: object): Promise<any>;
+  report: string;
+  notes(what: string, query: object, method?: string): Promise<{notes: TraceNote[]; shared: string}>;
   window(query: object, signal?: AbortSignal): Promise<TraceAnswer>;
   loadNames(): Promise<void>;
   label(id: number): string;
@@ -645,6 +666,10 @@ interface TraceState {
   /** IPU, track, level and cycle of the selected slice, joined by dots. */
   at: string;
   mark: TraceRange | null;
+  /** Kept to be compared. */
+  marks: TraceRange[];
+  /** Of the address, as the server packs them. */
+  notes: string;
   tiles: number[];
   /** Keys of the pinned rows. */
   pins: string[];
@@ -661,7 +686,7 @@ interface TraceViewerParts extends AxisMotion {
   take(answer: TraceAnswer, collapsed: number[], view: string, side: number): void;
   loadOverview(): Promise<void>;
   // find.js
-  click(at: TracePoint): Promise<void>;
+  click(at: TracePoint, event?: PointerEvent): Promise<void>;
   loadSelected(): Promise<void>;
   selectOnAllPages(): void;
   goToStep(): Promise<void>;
@@ -698,6 +723,18 @@ interface TraceViewerParts extends AxisMotion {
   showTooltip(title: string, colour: string, lines: string[], at: TracePoint): void;
   hover(at: TracePoint | null): void;
   say(text: string, isError?: boolean): void;
+  // notes.js
+  readonly chosenRange: (TraceRange & {ipu: number}) | null;
+  loadNotes(): Promise<void>;
+  takeNotes(asked: Promise<{notes: TraceNote[]; shared: string}>): Promise<void>;
+  askNote(): void;
+  removeNote(note: TraceNote): void;
+  keepMark(): void;
+  paintMarks(context: CanvasRenderingContext2D, width: number, height: number): void;
+  paintNotes(context: CanvasRenderingContext2D, width: number, height: number): void;
+  noteAt(at: TracePoint | null): TraceNote | null;
+  hoverNote(note: TraceNote, at: TracePoint): void;
+  clickNote(note: TraceNote, isRemoval: boolean): void;
   // waits.js
   requestWaits(): void;
   hasWaits(): boolean;
@@ -754,6 +791,9 @@ interface TraceViewer extends TraceViewerParts {
   /** Whether marks are not to snap to edges of slices. */
   isSnapOff?: boolean;
   /** A slice that is to be scrolled to once its group is loaded. */
+  notes: TraceNote[];
+  flags?: TraceFlag[];
+  dialog?: HTMLDialogElement;
   waits: TraceWait[];
   /** The window that they are of. */
   waitsKey: string;
@@ -861,6 +901,10 @@ interface TraceSpace {
   MOST_GROUPS: number;
   KINDS: number;
   rowHeights(groups: TraceForm[], room: number): TraceHeights;
+  marksOf(text: string): TraceRange[];
+  marksText(marks: TraceRange[]): string;
+  toggledMark(marks: TraceRange[], mark: TraceRange): TraceRange[];
+  noteFlags(notes: TraceNote[], range: TraceRange, width: number, measure: (text: string) => number): TraceFlag[];
   waitAt(waits: TraceWait[], ipu: number, cycle: number): TraceWait | null;
   shownWaits(waits: TraceWait[], range: TraceRange, perPixel: number, selected: TraceSlice | null): TraceWait[];
   waitText(wait: TraceWait, room: number, measure: (text: string) => number): string;

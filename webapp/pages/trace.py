@@ -20,6 +20,7 @@ from tilescope.webapp.components.controls import choice, switch, tabs, text_box
 from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
+from tilescope.webapp.pages.mark_panels import marks_table
 from tilescope.webapp.pages.stage_panels import stages_panel
 from tilescope.webapp.pages.stretch_panels import statistics_table, stretches_panel
 from tilescope.webapp.pages.trace_panels import (
@@ -50,6 +51,8 @@ VIEW = (
     Parameter("tab", "summary", "trace-tabs"),
     Parameter("range"),
     Parameter("mark"),
+    Parameter("marks"),
+    Parameter("notes"),
     Parameter("closed"),
     Parameter("opened"),
     Parameter("at"),
@@ -60,12 +63,13 @@ VIEW = (
 )
 #: What the figures of the range depend on, and the details of the selection.
 PANELS = {
-    "range": ("tab", "align", "ipus", "range", "mark"),
+    "range": ("tab", "align", "ipus", "range", "mark", "marks"),
     "table": ("tab", "align", "ipus", "range", "mark", "hide"),
     "details": ("tab", "align", "view", "merge", "closed", "at"),
 }
 
 _TOP = 100
+_MOST_MARKS = 6
 _LISTED = 200
 _VIEWS = [("flame", "Flame"), ("flat", "Flat"), ("difference", "Difference")]
 _BUTTONS = (
@@ -73,6 +77,8 @@ _BUTTONS = (
     ("trace-next", "›", "Next match (N, or Enter in the search)"),
     ("trace-out", "−", "Zoom out (S)"),
     ("trace-in", "+", "Zoom in (W)"),
+    ("trace-keep", "Mark", "Mark: keep the marked range or selected slice, to compare it (M)"),
+    ("trace-note", "Note", "Note: write a note on the marked range or selected slice (T)"),
     ("trace-focus", "Focus", "Focus: fit the selection (F)"),
     ("trace-all", "All", "All: show the whole trace (0)"),
     ("trace-picture", "PNG", "PNG: save the visible trace as a picture of twice the size"),
@@ -173,8 +179,17 @@ def register(app: Dash, library: Library) -> None:
     def show_summary(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "summary":
             return (no_update,)
-        sides = _range_summaries(library, view, top=0)
-        return (summary_panel(sides, is_marked=bool(view["mark"])) if any(sides) else _nothing(),)
+        place = view["mark"] or view["range"]
+        sides = _range_summaries(library, view, place, top=0)
+        if not any(sides):
+            return (_nothing(),)
+        panel = summary_panel(sides, reports_of(view), is_marked=bool(view["mark"]))
+        places = [part for part in view["marks"].split(",") if part][:_MOST_MARKS]
+        if not places:
+            return (panel,)
+        marks = [_cycles(part) for part in places]
+        figures = [_range_summaries(library, view, part, top=0) for part in places]
+        return (html.Div([marks_table(marks, figures), panel]),)
 
     @answer(
         app,
@@ -296,15 +311,15 @@ def _pair(library: Library, view: dict[str, str]) -> Iterator[TracePair]:
 
 
 def _range_summaries(
-    library: Library, view: dict[str, str], *, top: int
+    library: Library, view: dict[str, str], place: str, *, top: int
 ) -> list[trace.RangeSummary | None]:
-    """Return the figures of the marked range, else of the visible one, of one or two reports.
+    """Return the figures of a range such as ``100:200``, of one or two reports.
 
     None stands for a report without a trace there.
     """
     if not view["report"]:
         return [None]
-    start, end = _cycles(view["mark"] or view["range"])
+    start, end = _cycles(place)
     if view["with"]:
         with _pair(library, view) as pair:
             sides = [trace.extent(pair.report(side)) for side in range(2)]

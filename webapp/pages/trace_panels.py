@@ -48,7 +48,9 @@ class Counterpart:
     step: trace.StepDetails | None
 
 
-def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool) -> html.Div:
+def summary_panel(
+    sides: Sequence[trace.RangeSummary | None], reports: Reports, *, is_marked: bool
+) -> html.Div:
     """Return cycles, efficiency, balance, proportions by kind and bytes per IPU.
 
     Of two reports, the rows of an IPU stand one below the other.
@@ -89,6 +91,15 @@ def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool
             _proportions(rows, kinds),
             html.Div(style={"height": "10px"}),
             _traffic(rows),
+            html.Div(
+                [
+                    "What bounds which stretch: tab Stretches. What another precision or machine"
+                    " saves: ",
+                    page_link("Insights", "/insights", reports),
+                    ".",
+                ],
+                className="grid-note",
+            ),
         ]
     )
 
@@ -425,7 +436,12 @@ def _idle(row: trace.IdleTiles, reports: Reports) -> html.Span:
         first = page_link(text, "/memory", reports, tiles=text)
         parts += [", ", first] if position else [first]
     rest = len(row.ranges) - _IDLE_RANGES
-    return html.Span([*parts, f" and {rest:,} more ranges"] if rest > 0 else parts)
+    if rest > 0:
+        return html.Span([*parts, f" and {rest:,} more ranges"])
+    every = ",".join(
+        str(low) if high - low == 1 else f"{low}-{high - 1}" for low, high in row.ranges
+    )
+    return html.Span([*parts, "; ", page_link("on the tile map", "/memory", reports, tiles=every)])
 
 
 def _elsewhere(

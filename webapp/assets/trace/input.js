@@ -87,6 +87,8 @@
       n: () => viewer.findNext('next'),
       N: () => viewer.findNext('previous'),
       p: () => viewer.pinSelected(),
+      m: () => viewer.keepMark(),
+      t: () => viewer.askNote(),
       ']': () => viewer.followWait('forth'),
       '[': () => viewer.followWait('back'),
     };

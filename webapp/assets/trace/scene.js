@@ -101,9 +101,11 @@
         context.fillStyle = colours.soft;
         context.fillRect(0, bottom - 1, width, 1);
       }
+      this.paintMarks(context, width, height);
       this.paintWaits(context, width, height);
       this.paintSelection(context, width, height);
       space.paintRuler(context, {x: 0, width}, scene);
+      this.paintNotes(context, width, height);
       if (canvas !== this.canvas) return;
       this.overview.paint(colours, ratio);
       if (bars && !this.firstPaint) {
@@ -207,6 +209,8 @@
 
     hover(at) {
       this.last = at || this.last;
+      const note = this.noteAt(at);
+      if (note) { this.hoverNote(note, at); return; }
       const shares = this.sharesAt(at);
       if (shares) { this.hoverShares(shares, at); return; }
       const longest = this.longestAt(at);

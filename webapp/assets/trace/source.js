@@ -3,8 +3,8 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
-  async function ask(url, signal) {
-    const response = await fetch(url, {signal, headers: {Accept: '*/*'}, credentials: 'same-origin'});
+  async function ask(url, signal, method = 'GET') {
+    const response = await fetch(url, {signal, method, headers: {Accept: '*/*'}, credentials: 'same-origin'});
     if (response.ok) return response;
     let message = 'The server did not answer (' + response.status + '); reload the page.';
     try { message = (await window.tilescope_text.read(response)).message || message; } catch (error) { /* not JSON */ }
@@ -66,6 +66,7 @@
   space.Source = class {
     // A side of a pair (baseline, candidate, alignment, side) answers in places of the common axis.
     constructor(report, pair) {
+      this.report = encodeURIComponent(report);
       this.own = 'api/trace/' + encodeURIComponent(report) + '/';
       this.both = pair
         ? ['api/trace-pair', ...[pair.report, pair.with, pair.align].map(encodeURIComponent), ''].join('/') : this.own;
@@ -83,6 +84,13 @@
 
     async json(what, query) {
       return window.tilescope_text.read(await ask(this.url(what, query)));
+    }
+
+    // Notes are written and removed by requests without a body.
+    async notes(what, query, method) {
+      const text = new URLSearchParams(query).toString();
+      const answer = await ask('/api/notes/' + this.report + what + (text ? '?' + text : ''), undefined, method);
+      return window.tilescope_text.read(answer);
     }
 
     async window(query, signal) {

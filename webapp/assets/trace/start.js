@@ -9,7 +9,7 @@
     return root && space.viewerIn(root);
   }
 
-  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'closed', 'opened', 'at', 'node', 'merge', 'hide', 'tiles', 'pins'];
+  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'marks', 'notes', 'closed', 'opened', 'at', 'node', 'merge', 'hide', 'tiles', 'pins'];
 
   // The state in the address now; a callback's may be older.
   /** @returns {Record<string, string>} */
@@ -84,6 +84,8 @@
       const viewer = viewerOf('trace-viewer');
       if (!viewer || !viewer.extent || !clicks.some(Boolean)) return;
       ({
+        'trace-note': () => viewer.askNote(),
+        'trace-keep': () => viewer.keepMark(),
         'trace-picture': () => space.savePicture(viewer),
         'trace-all': () => viewer.showAll(),
         'trace-in': () => viewer.zoomAt(1 / 2, 0.5, true),

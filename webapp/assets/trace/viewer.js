@@ -33,7 +33,8 @@
       this.kinds = [];
       this.hidden = 0;
       this.range = {start: 0, end: 1};
-      this.state = {view: 'flame', ipus: null, closed: new Set(), opened: new Set(), find: '', at: '', mark: null, tiles: [], pins: []};
+      this.state = {view: 'flame', ipus: null, closed: new Set(), opened: new Set(), find: '', at: '', mark: null, marks: [], notes: '', tiles: [], pins: []};
+      this.notes = [];
       this.frames = [];
       this.address = {};
       this.reset(null, '', '');
@@ -57,6 +58,7 @@
       this.groups = [];
       this.data = new Map();
       this.whole = new Map();
+      this.notes = [];
       this.waits = [];
       this.waitsKey = '';
       this.critical = new Map();
@@ -137,6 +139,11 @@
         const mark = /^(-?\d+):(-?\d+)$/.exec(view.mark || '');
         state.mark = mark ? {start: Number(mark[1]), end: Number(mark[2])} : null;
       }
+      if (changed('marks')) state.marks = space.marksOf(view.marks);
+      if (changed('notes') && state.notes !== (view.notes || '')) {
+        state.notes = view.notes || '';
+        this.loadNotes();
+      }
       if (changed('at') && state.at !== (view.at || '')) {
         // A link from another page names a step: its first execution is looked up.
         const [, step] = /^step:(\d{1,9})$/.exec(view.at || '') || [];
@@ -187,6 +194,7 @@
         if (this.data.size) this.paint();
         this.request();
         this.requestWaits();
+        this.loadNotes();
         this.loadOverview();
         if (this.wantedStep === undefined) this.loadSelected();
         else this.goToStep();
@@ -227,7 +235,7 @@
         // While the page starts, its address component would undo the change: retry later.
         if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
-        const {mark, closed, opened, at, pins} = this.state;
+        const {mark, marks, notes, closed, opened, at, pins} = this.state;
         const numbers = (set) => [...set].sort((a, b) => a - b).join(',');
         const {tab: wanted, chosen} = this;
         this.tab = '';
@@ -237,6 +245,8 @@
           ...(chosen === undefined ? {} : {select: chosen}),
           range: this.rangeText(),
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
+          marks: space.marksText(marks),
+          notes,
           closed: numbers(closed),
           opened: numbers(opened),
           at,
