@@ -30,7 +30,7 @@ from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.ir import Expansion
 from tilescope.engine.ir.custom_operator import custom_operator
 from tilescope.engine.ir.registered import forget_operator
-from tilescope.engine.library import comm_group
+from tilescope.engine.library import comm_group, sparse_matrix, sparse_tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.ctc_options import CtcLossOptions
 from tilescope.engine.library.gcl import cross_replica, within_replica
@@ -86,6 +86,7 @@ from tilescope.engine.library.popops.slicing import (
 )
 from tilescope.engine.library.popops.sorting import sort
 from tilescope.engine.library.poprand import random_numbers
+from tilescope.engine.library.popsparse import static_product
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
@@ -277,6 +278,16 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         updates.convolution_weight_update,
     ),
     "tilescope.engine.library.poplin.weight_gradient": (weight_gradient.weight_gradient,),
+    "tilescope.engine.library.sparse_matrix": (
+        sparse_matrix.CsrMatrix,
+        sparse_matrix.CscMatrix,
+        sparse_matrix.CooMatrix,
+        sparse_matrix.from_dense,
+    ),
+    "tilescope.engine.library.sparse_tensor": (sparse_tensor.StaticMatMulParams,),
+    static_product.__name__: tuple(
+        getattr(static_product, name) for name in static_product.__all__
+    ),
 }
 
 

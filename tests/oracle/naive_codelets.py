@@ -402,6 +402,29 @@ def _cholesky(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.n
     return factor
 
 
+def _sparse_product(size: int) -> Naive:
+    """Multiply the blocks of every row, one element after the other."""
+
+    def run(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+        places = [int(place) for place in fields["places"]]
+        blocks = np.asarray(fields["values"]).reshape(-1, size, size).tolist()
+        rows = []
+        while places:
+            n_blocks, places = places[0], places[1:]
+            chosen, places = places[:n_blocks], places[n_blocks:]
+            n = len(fields["dense"][chosen[0]]) // size
+            total = np.zeros((size, n))
+            for place in chosen:
+                block = blocks.pop(0)
+                dense = np.asarray(fields["dense"][place]).reshape(size, n)
+                for i, c, j in product(range(size), range(size), range(n)):
+                    total[i, j] += block[i][c] * dense[c, j]
+            rows.append(total.reshape(-1))
+        return np.concatenate(rows)
+
+    return run
+
+
 def _triangular_inverse(
     fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
 ) -> np.ndarray:
@@ -688,6 +711,11 @@ NAIVE: dict[str, Naive] = _Naive(
         },
         "poplin::Cholesky<true>": _cholesky,
         "poplin::TriangularInverseWithTranspose": _triangular_inverse,
+        "popsparse::StaticSparseDenseElementWise": _sparse_product(1),
+        **{
+            f"popsparse::StaticSparseDenseMatMulBlock<{size},{size}>": _sparse_product(size)
+            for size in (4, 8, 16)
+        },
         "poplin::CastPartials": _copy,
         "poplin::ReduceAdd": _sum_partials,
         "popnn::MaxPooling": _pool(is_max=True),

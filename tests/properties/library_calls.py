@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilescope.engine import Builder
 from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.popops.elementwise.in_place import BINARY_IN_PLACE, UNARY_IN_PLACE
@@ -129,6 +131,14 @@ from tilescope.engine.library.popops.sorting.sort import (
     top_k_with_permutation,
 )
 from tilescope.engine.library.poprand import random_numbers as draws
+from tilescope.engine.library.popsparse.static_product import (
+    create_dense_sparse_matmul_rhs,
+    create_sparse_dense_matmul_lhs,
+    dense_sparse_matmul,
+    sparse_dense_matmul,
+)
+from tilescope.engine.library.sparse_matrix import from_dense
+from tilescope.engine.library.sparse_tensor import SparseTensor, StaticMatMulParams
 from tilescope.engine.library.window import Window
 
 __all__ = [
@@ -204,6 +214,15 @@ class LibraryCall:
 
 _MATRIX = "rows columns"
 _FULL = {"rows": 256, "columns": 256}
+
+
+def _sparse_operand(p: Arguments, create: Callable[..., SparseTensor]) -> SparseTensor:
+    """Return a sparse operand of 128 rows and columns, a quarter of them filled."""
+    mask = np.random.default_rng(0).random((32, 32)) < 1 / 4
+    matrix = from_dense(np.kron(mask, np.ones((4, 4))), 4)
+    is_right = create is create_dense_sparse_matmul_rhs
+    params = StaticMatMulParams(128, 128, p.sizes["columns"], is_dense_sparse=is_right)
+    return create(p.build, params, matrix, dtype="float16")
 
 
 def _elementwise(
@@ -808,6 +827,22 @@ CALLS: Mapping[str, LibraryCall] = {
         {"batch": 8},
         ("batch",),
     ),
+    "sparse_dense_matmul": LibraryCall(
+        lambda p: sparse_dense_matmul(
+            p.build, _sparse_operand(p, create_sparse_dense_matmul_lhs), p["x"]
+        ),
+        {"x": ("float16", "128 columns")},
+        {"columns": 128},
+        ("columns",),
+    ),
+    "dense_sparse_matmul": LibraryCall(
+        lambda p: dense_sparse_matmul(
+            p.build, p["x"], _sparse_operand(p, create_dense_sparse_matmul_rhs)
+        ),
+        {"x": ("float16", "columns 128")},
+        {"columns": 128},
+        ("columns",),
+    ),
     "triangular_mask": LibraryCall(
         lambda p: triangular_mask(p.build, p["a"]),
         {"a": ("float32", "batch 32 32")},
@@ -920,6 +955,11 @@ EXEMPT: Mapping[str, str] = {
     "Reduction": "Holds the arguments of `reduce_many`.",
     "cycle_count": "Measures other programs, and has no operands.",
     "cycle_stamp": "Measures other programs, and has no operands.",
+    "CsrMatrix": "A sparse matrix on the host.",
+    "CscMatrix": "A sparse matrix on the host.",
+    "CooMatrix": "A sparse matrix on the host.",
+    "from_dense": "Makes a sparse matrix on the host.",
+    "StaticMatMulParams": "Holds the sizes of sparse products.",
     "CommGroup": "Says which replicas take part in a collective.",
     **dict.fromkeys(
         (
