@@ -30,7 +30,7 @@ from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.ir import Expansion
 from tilescope.engine.ir.custom_operator import custom_operator
 from tilescope.engine.ir.registered import forget_operator
-from tilescope.engine.library import comm_group, sparse_matrix, sparse_tensor
+from tilescope.engine.library import comm_group, dynamic_sparse, sparse_matrix, sparse_tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.ctc_options import CtcLossOptions
 from tilescope.engine.library.gcl import cross_replica, within_replica
@@ -86,7 +86,7 @@ from tilescope.engine.library.popops.slicing import (
 )
 from tilescope.engine.library.popops.sorting import sort
 from tilescope.engine.library.poprand import random_numbers
-from tilescope.engine.library.popsparse import static_product
+from tilescope.engine.library.popsparse import fully_connected, static_product
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
@@ -287,6 +287,13 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
     "tilescope.engine.library.sparse_tensor": (sparse_tensor.StaticMatMulParams,),
     static_product.__name__: tuple(
         getattr(static_product, name) for name in static_product.__all__
+    ),
+    "tilescope.engine.library.dynamic_sparse": (
+        dynamic_sparse.SparsityParams,
+        dynamic_sparse.FullyConnectedParams,
+    ),
+    fully_connected.__name__: tuple(
+        getattr(fully_connected, name) for name in fully_connected.__all__
     ),
 }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from docs.pages.poplibs_name import Name
+from docs.pages.poplibs_name import PLANS, Name, all_of
 
 __all__ = ["popsparse_names"]
 
-_DYNAMIC = "not supported: dynamic sparse products"
+_EMBEDDING = "not supported: look-ups in sparse tables"
+_BLOCK_SPARSE = "not supported: the experimental block-sparse products and softmax"
 
 
 def popsparse_names() -> Iterator[Name]:
@@ -24,3 +25,20 @@ def popsparse_names() -> Iterator[Name]:
         "denseSparseMatMul": "dense_sparse_matmul",
     }.items():
         yield Name(header, public, f"{place}.{ours}", note)
+    header, place = "popsparse/FullyConnected", "library.popsparse.fully_connected"
+    for public, ours in {
+        "createFullyConnectedWeights": "create_fully_connected_weights",
+        "createFullyConnectedInput": "create_fully_connected_input",
+        "fullyConnectedFwd": "fully_connected_fwd",
+        "fullyConnectedGradA": "fully_connected_grad_a",
+        "fullyConnectedSparseGradW": "fully_connected_sparse_grad_w",
+    }.items():
+        yield Name(header, public, f"{place}.{ours}")
+    yield Name(header, "fullyConnectedDenseGradWSerialSplits", "", PLANS)
+    names = "createIndicesTensor createSliceTensor embeddingSlice embeddingUpdateAdd"
+    yield from all_of("popsparse/Embedding", names, "", _EMBEDDING)
+    header = "popsparse/experimental"
+    names = "bsSoftmax bsSoftmaxInPlace bsSoftmaxGrad"
+    yield from all_of(f"{header}/BlockSparse", names, "", _BLOCK_SPARSE)
+    names = "createBSMatMulInputLHS createBSMatMulInputRHS bsMatMul"
+    yield from all_of(f"{header}/BlockSparseMatMul", names, "", _BLOCK_SPARSE)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilescope.engine import Builder
 from tilescope.engine.graph import View
+from tilescope.engine.library.dynamic_sparse import FullyConnectedParams, SparsityParams
 from tilescope.engine.library.poplin.allocators import (
     create_convolution_biases,
     create_convolution_input,
@@ -54,6 +55,11 @@ from tilescope.engine.library.popops.slicing.multi_update import (
 from tilescope.engine.library.popops.slicing.sliceable import (
     create_indices_tensor,
     create_sliceable_tensor,
+)
+from tilescope.engine.library.popsparse.fully_connected import (
+    create_fully_connected_input,
+    create_fully_connected_weights,
+    fully_connected_fwd,
 )
 from tilescope.engine.library.popsparse.static_product import (
     create_dense_sparse_matmul_lhs,
@@ -135,6 +141,21 @@ def _sparse_params(sizes: Sizes, *, is_right: bool = False) -> StaticMatMulParam
     return StaticMatMulParams(
         _SPARSE_ROWS, _SPARSE_ROWS, sizes["columns"], is_dense_sparse=is_right
     )
+
+
+def _layer_params(sizes: Sizes) -> FullyConnectedParams:
+    return FullyConnectedParams(
+        sizes["batch"], _SPARSE_ROWS, _SPARSE_ROWS, _SPARSE_ROWS**2 // 4, SparsityParams(4)
+    )
+
+
+def _activations(build: Builder, sizes: Sizes, _: str, __: Views) -> View:
+    return create_fully_connected_input(build, _layer_params(sizes))
+
+
+def _sparse_layer(build: Builder, views: Views, sizes: Sizes) -> None:
+    weights = create_fully_connected_weights(build, _layer_params(sizes))
+    fully_connected_fwd(build, weights, views["x"])
 
 
 def _dense_rhs(build: Builder, sizes: Sizes, _: str, __: Views) -> View:
@@ -489,6 +510,12 @@ ALLOCATIONS: Mapping[str, Allocation] = {
         _sparse_by_dense,
         {"columns": (8, 24, 64)},
     ),
+    "activations of fully_connected_fwd": Allocation(
+        {"x": _activations},
+        lambda s: {"x": ("float32", (s["batch"], _SPARSE_ROWS))},
+        _sparse_layer,
+        {"batch": (8, 24, 64)},
+    ),
     "dense operand of dense_sparse_matmul": Allocation(
         {"x": _dense_lhs},
         lambda s: {"x": ("float32", (s["columns"], _SPARSE_ROWS))},
@@ -505,6 +532,8 @@ ALLOCATORS = (
     create_cholesky_input,
     create_dense_sparse_matmul_lhs,
     create_dense_sparse_matmul_rhs,
+    create_fully_connected_input,
+    create_fully_connected_weights,
     create_sparse_dense_matmul_lhs,
     create_sparse_dense_matmul_rhs,
     create_convolution_biases,

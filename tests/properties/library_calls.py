@@ -959,6 +959,12 @@ EXEMPT: Mapping[str, str] = {
     "CscMatrix": "A sparse matrix on the host.",
     "CooMatrix": "A sparse matrix on the host.",
     "from_dense": "Makes a sparse matrix on the host.",
+    "SparsityParams": "Holds the kind of sparse weights.",
+    "FullyConnectedParams": "Holds the sizes of a layer with sparse weights.",
+    **dict.fromkeys(
+        ("fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w"),
+        "Costs depend on the pattern that the host writes; test_dynamic_sparse.py runs them.",
+    ),
     "StaticMatMulParams": "Holds the sizes of sparse products.",
     "CommGroup": "Says which replicas take part in a collective.",
     **dict.fromkeys(

@@ -32,7 +32,7 @@ from tilescope.engine.graph import unchecked_blocks as blocks
 from tilescope.engine.library.argument_check import checked
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.popops.elementwise.fill import fill
-from tilescope.engine.library.popops.elementwise.operations import copy_to
+from tilescope.engine.library.popsparse.dense_operand import DenseLayout
 from tilescope.engine.library.sparse_matrix import SparseMatrix
 from tilescope.engine.library.sparse_tensor import SparseTensor, StaticMatMulParams
 from tilescope.engine.planner.plan import Plan
@@ -153,7 +153,7 @@ def create_sparse_dense_matmul_rhs(
         builder, "create_sparse_dense_matmul_rhs", params, matrix, dtype, False,
         available_memory_proportion,
     )  # fmt: skip
-    return _dense_operand(builder, plan, name)
+    return _layout(plan).variable(builder, dtype_of(dtype), name)
 
 
 @checked
@@ -187,7 +187,7 @@ def create_dense_sparse_matmul_lhs(
         builder, "create_dense_sparse_matmul_lhs", params, matrix, dtype, True,
         available_memory_proportion,
     )  # fmt: skip
-    return _dense_operand(builder, plan, name).dim_shuffle(1, 0)
+    return _layout(plan).variable(builder, dtype_of(dtype), name).dim_shuffle(1, 0)
 
 
 @checked
@@ -350,30 +350,10 @@ def _sparse_operand(
     return SparseTensor(values, params, plan)
 
 
-def _dense_operand(builder: Builder, plan: StaticPlan, name: str) -> Tensor:
-    """Add the variable of the dense operand, part by part, row by row: shape (k, n)."""
-    n_rows = plan.shape.pattern.n_columns
-    shape = (plan.parts, n_rows, plan.width)
-    dense = builder.graph.add_variable(dtype_of(plan.shape.dtype), shape, name, builder.debug)
-    builder.spread(dense, grain=plan.shape.pattern.block_size * plan.width)
-    return dense.dim_shuffle(1, 0, 2).reshape(n_rows, plan.shape.n)
-
-
-def _as_planned(builder: Builder, x: View, plan: StaticPlan) -> Tensor:
-    """Return the dense operand as the plan reads it: parts that adjoin, of contiguous rows."""
-    n_rows = plan.shape.pattern.n_columns
-    if isinstance(x, Tensor):
-        strides = x.refine([[n_rows], [plan.parts, plan.width]])
-        wanted = [[(n_rows, plan.width)], [(plan.parts, n_rows * plan.width), (plan.width, 1)]]
-        if strides is not None and all(
-            size == 1 or stride == step
-            for atoms, wished in zip(strides, wanted, strict=True)
-            for (size, stride), (_, step) in zip(atoms, wished, strict=True)
-        ):
-            return x
-    dense = _dense_operand(builder, plan, "dense")
-    copy_to(builder, x, dense, "dense")
-    return dense
+def _layout(plan: StaticPlan) -> DenseLayout:
+    """Return how the plan reads the dense operand."""
+    pattern = plan.shape.pattern
+    return DenseLayout(pattern.n_columns, plan.parts, plan.width, pattern.block_size)
 
 
 def _product(
@@ -387,7 +367,7 @@ def _product(
     build = builder.inside(name, operation, detail, flops=flops).planned()
     out = build.graph.add_variable(sparse.values.dtype, (pattern.n_rows, n), "out", build.debug)
     if pattern.n_blocks:
-        dense = _as_planned(build, x, plan)
+        dense = _layout(plan).of(build, x)
         work = StaticWork(plan, np.asarray(build.tiles.ids))
         build.plans.append(_recorded(build, work))
         sums = _add_products(build, sparse.values, dense, work)
