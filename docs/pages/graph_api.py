@@ -285,15 +285,24 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         sparse_matrix.from_dense,
     ),
     "tilescope.engine.library.sparse_tensor": (sparse_tensor.StaticMatMulParams,),
-    static_product.__name__: tuple(
-        getattr(static_product, name) for name in static_product.__all__
+    static_product.__name__: (
+        static_product.create_dense_sparse_matmul_lhs,
+        static_product.create_dense_sparse_matmul_rhs,
+        static_product.create_sparse_dense_matmul_lhs,
+        static_product.create_sparse_dense_matmul_rhs,
+        static_product.dense_sparse_matmul,
+        static_product.sparse_dense_matmul,
     ),
     "tilescope.engine.library.dynamic_sparse": (
         dynamic_sparse.SparsityParams,
         dynamic_sparse.FullyConnectedParams,
     ),
-    fully_connected.__name__: tuple(
-        getattr(fully_connected, name) for name in fully_connected.__all__
+    fully_connected.__name__: (
+        fully_connected.create_fully_connected_input,
+        fully_connected.create_fully_connected_weights,
+        fully_connected.fully_connected_fwd,
+        fully_connected.fully_connected_grad_a,
+        fully_connected.fully_connected_sparse_grad_w,
     ),
 }
 

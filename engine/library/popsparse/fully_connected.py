@@ -41,9 +41,12 @@ from tilescope.engine.library.popops.elementwise.fill import fill
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
 from tilescope.engine.library.popops.elementwise.operations import cast, copy_to
 from tilescope.engine.library.popops.reduction.reduce import reduce_with_output
+from tilescope.engine.library.popops.slicing.multi_slice import multi_slice
 from tilescope.engine.library.popsparse.dense_operand import DenseLayout
 from tilescope.engine.planner.plan import Plan
-from tilescope.engine.planner.sparse.dynamic_plan import DynamicPlan, plan_dynamic
+from tilescope.engine.planner.sparse.buckets import fill_buckets
+from tilescope.engine.planner.sparse.dynamic_plan import DynamicPlan, DynamicShape, plan_dynamic
+from tilescope.engine.planner.sparse.pattern import BlockPattern
 from tilescope.engine.program import If, RepeatWhile, Sequence
 
 __all__ = [
@@ -52,6 +55,7 @@ __all__ = [
     "fully_connected_fwd",
     "fully_connected_grad_a",
     "fully_connected_sparse_grad_w",
+    "sampled_product",
 ]
 
 Counts = NDArray[np.int64]
@@ -253,22 +257,102 @@ def fully_connected_sparse_grad_w(
     params, plan = weights.params, weights.plan
     _check(name, gradient, (params.n_batch, params.n_outputs), weights)
     _check(name, x, (params.n_batch, params.n_inputs), weights)
-    size = plan.shape.block_size
     build = _call(builder, name, "popsparse.fullyConnectedSparseGradW", weights)
+    sums, multiply = _value_gradients(build, plan, gradient, x)
+    multiply(build, weights.places, sums)
+    # Gradients travel with the places that they are for, and back.
+    passing = _passed(
+        build, weights.steps, [weights.places], [sums], lambda body, moved: multiply(body, *moved)
+    )
+    if passing is not None:
+        _loop(passing, weights.steps, lambda body: _moved(body, [sums], is_back=True))
+    out = _reduced(build, sums, 1, weights.values.dtype)
+    return out.reshape(*weights.values.shape)
+
+
+def sampled_product(
+    builder: Builder, pattern: BlockPattern, a: View, b: View, name: str = "sampledProduct"
+) -> Tensor:
+    """Return the blocks at some places of the product of a matrix and the transpose of another.
+
+    Parameters
+    ----------
+    builder
+        Target of the program.
+    pattern
+        Places of the blocks.
+    a, b
+        Shapes (n_rows, n) and (n_columns, n), of one type.
+    name
+        Name of the product.
+
+    Returns
+    -------
+    Tensor
+        Shape (n_blocks, size, size), in the order of the pattern.
+
+    Raises
+    ------
+    BadGraph
+        If no split fits the memory.
+    """
+    size, n = pattern.block_size, a.shape[1]
+    shape = DynamicShape(pattern.n_rows, pattern.n_columns, n, size, pattern.n_blocks, a.dtype.name)
+    share, n_tiles = builder.available_memory.matmul, len(builder.tiles.ids)
+    plan = plan_dynamic(name, shape, n_tiles, builder.tiles.machine, share).for_pattern(pattern)
+    flops = 2 * pattern.n_values * n
+    detail = {"a": list(a.shape), "b": list(b.shape), "values": pattern.n_values}
+    build = builder.inside(name, "popsparse.sampledProduct", detail, flops=flops)
+    buckets = fill_buckets(name, plan, pattern)
+    places = build.graph.add_constant(buckets.places, "places", dtype=UINT16, debug=build.debug)
+    tiles = np.asarray(build.tiles.ids)[np.arange(plan.n_parts) * plan.z_parts]
+    build.graph.set_tile_mapping(places, np.arange(plan.n_parts) * plan.n_places, tiles)
+    sums, multiply = _value_gradients(build, plan, a.dim_shuffle(1, 0), b.dim_shuffle(1, 0))
+    multiply(build, places, sums)
+    out = _reduced(build, sums, 1, a.dtype).reshape(plan.n_parts * plan.capacity, size * size)
+    slots = build.constant(buckets.slot, "slots", "int32")
+    return multi_slice(build, out, slots).reshape(pattern.n_blocks, size, size)
+
+
+Multiply = Callable[[Builder, Tensor, Tensor], None]
+
+
+def _value_gradients(
+    build: Builder, plan: DynamicPlan, gradient: View, x: View
+) -> tuple[Tensor, Multiply]:
+    """Return zeros for gradients of values, and what adds those of the places in buckets.
+
+    Parameters
+    ----------
+    build
+        Target of the program.
+    plan
+        Of the product.
+    gradient, x
+        By batch.
+
+    Returns
+    -------
+    sums
+        Shape (n_parts, z_parts, elements of a bucket).
+    multiply
+        Takes a builder, places, and what has the shape of the sums.
+    """
+    size, shape = plan.shape.block_size, plan.shape
     parts = _Parts(plan, np.asarray(build.tiles.ids))
+    layouts = _layout(plan, shape.n_rows), _layout(plan, shape.n_columns)
     operands = {
         "gradient": parts.operand(
-            _layout(plan, params.n_outputs).of(build, gradient.dim_shuffle(1, 0), "gradient"),
-            parts.rows,
+            layouts[0].of(build, gradient.dim_shuffle(1, 0), "gradient"), parts.rows
         ),
         "dense": parts.operand(
-            _layout(plan, params.n_inputs).of(build, x.dim_shuffle(1, 0), "activations"),
-            parts.columns,
+            layouts[1].of(build, x.dim_shuffle(1, 0), "activations"), parts.columns
         ),
     }
     in_bucket, n_tiles = plan.capacity * size * size, parts.tile.size
-    shape = (plan.n_parts, plan.z_parts, in_bucket)
-    sums = build.graph.add_variable(FLOAT32, shape, "partials", build.debug)
+    sums = build.graph.add_variable(
+        FLOAT32, (plan.n_parts, plan.z_parts, in_bucket), "partials", build.debug
+    )
     build.graph.set_tile_mapping(sums, np.arange(n_tiles) * in_bucket, parts.tile)
     fill(build, sums, 0)
 
@@ -278,19 +362,7 @@ def fully_connected_sparse_grad_w(
         fields = {"places": parts.bucket(places), **operands, "out": out}
         _add(inside, parts, VALUE_GRADIENT[size], fields)
 
-    multiply(build, weights.places, sums)
-    # Gradients travel with the places that they are for, and back.
-    with_places = _passed(
-        build,
-        weights.steps,
-        [weights.places],
-        [sums],
-        lambda inside, moved: multiply(inside, *moved),
-    )
-    if with_places is not None:
-        _loop(with_places, weights.steps, lambda inside: _moved(inside, [sums], is_back=True))
-    out = _reduced(build, sums, 1, weights.values.dtype)
-    return out.reshape(*weights.values.shape)
+    return sums, multiply
 
 
 def _check(name: str, x: View, shape: tuple[int, int], weights: DynamicSparseTensor) -> None:

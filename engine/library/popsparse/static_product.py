@@ -36,6 +36,7 @@ from tilescope.engine.library.popsparse.dense_operand import DenseLayout
 from tilescope.engine.library.sparse_matrix import SparseMatrix
 from tilescope.engine.library.sparse_tensor import SparseTensor, StaticMatMulParams
 from tilescope.engine.planner.plan import Plan
+from tilescope.engine.planner.sparse.pattern import BlockPattern
 from tilescope.engine.planner.sparse.static_plan import StaticPlan, StaticShape, plan_static
 from tilescope.engine.planner.sparse.static_work import StaticWork
 
@@ -46,6 +47,7 @@ __all__ = [
     "create_sparse_dense_matmul_rhs",
     "dense_sparse_matmul",
     "sparse_dense_matmul",
+    "sparse_operand",
 ]
 
 Counts = NDArray[np.int64]
@@ -331,22 +333,65 @@ def _type(name: str, dtype: Any) -> DType:
     return kind
 
 
+def sparse_operand(
+    builder: Builder,
+    pattern: BlockPattern,
+    n: int,
+    dtype: DType,
+    values: NDArray[Any] | None = None,
+    name: str = "sparse",
+) -> SparseTensor:
+    """Return the left operand of a product for a pattern.
+
+    Parameters
+    ----------
+    builder
+        Its graph, tiles and memory.
+    pattern
+        Of the sparse matrix.
+    n
+        Columns of the dense operand.
+    dtype
+        float16 or float32.
+    values : ndarray of float, shape (n_blocks, size, size)
+        Constants in the order of the pattern; None for a variable.
+    name
+        Name of the values.
+
+    Raises
+    ------
+    BadGraph
+        If no split fits the memory.
+    """
+    params = StaticMatMulParams(pattern.n_rows, pattern.n_columns, n)
+    shape = StaticShape(pattern, n, dtype.name)
+    share, n_tiles = builder.available_memory.matmul, len(builder.tiles.ids)
+    plan = plan_static(name, shape, n_tiles, builder.tiles.machine, share)
+    return _sparse_operand(builder, params, plan, name, values)
+
+
 def _sparse_operand(
-    builder: Builder, params: StaticMatMulParams, plan: StaticPlan, name: str
+    builder: Builder,
+    params: StaticMatMulParams,
+    plan: StaticPlan,
+    name: str,
+    constants: NDArray[Any] | None = None,
 ) -> SparseTensor:
     """Add the variable of the values; the parts of the dense columns share its storage."""
-    pattern = plan.shape.pattern
-    size = pattern.block_size
-    shape = (max(pattern.n_blocks, 1), size, size)
-    values = builder.graph.add_variable(dtype_of(plan.shape.dtype), shape, name, builder.debug)
-    tiles = np.asarray(builder.tiles.ids)
+    pattern, graph = plan.shape.pattern, builder.graph
+    size, kind = pattern.block_size, dtype_of(plan.shape.dtype)
+    if constants is None or not pattern.n_blocks:
+        shape = (max(pattern.n_blocks, 1), size, size)
+        values = graph.add_variable(kind, shape, name, builder.debug)
+    else:
+        values = graph.add_constant(constants[plan.order], name, dtype=kind, debug=builder.debug)
     if not pattern.n_blocks:
         builder.spread(values)
         return SparseTensor(values, params, plan)
     local, first = np.unique(plan.tile_of_block, return_index=True)
     part = np.arange(local.size) % plan.parts
-    place = tiles[part * plan.tiles_per_part + local]
-    builder.graph.set_tile_mapping(values, first * (size * size), place)
+    place = np.asarray(builder.tiles.ids)[part * plan.tiles_per_part + local]
+    graph.set_tile_mapping(values, first * (size * size), place)
     return SparseTensor(values, params, plan)
 
 

@@ -63,7 +63,7 @@ def fill_buckets(name: str, plan: DynamicPlan, pattern: BlockPattern) -> Buckets
             f"{name!r} takes up to {most * size**2} values, as planned, and the pattern has"
             f" {pattern.n_values}: prune it, or compile with a larger n_values"
         )
-    part = pattern.rows // plan.rows * plan.y_parts + pattern.columns // plan.columns
+    part = plan.part_of(pattern)
     order = np.argsort(part, kind="stable")
     ends = np.cumsum(np.bincount(part, minlength=plan.n_parts))
     own = np.split(order, ends[:-1])

@@ -8,7 +8,7 @@ Source: graphcore/poplibs sdk-release-3.4, lib/popsparse/FullyConnectedPlan.cpp.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -26,6 +26,7 @@ from tilescope.engine.graph import Stage
 from tilescope.engine.machine import Machine
 from tilescope.engine.planner.exchange import exchange_cycles
 from tilescope.engine.planner.plan import PlannedStage
+from tilescope.engine.planner.sparse.pattern import BlockPattern
 
 __all__ = ["DynamicPlan", "DynamicShape", "plan_dynamic"]
 
@@ -127,6 +128,19 @@ class DynamicPlan:
     def width(self) -> int:
         """Columns of the dense operand of a part."""
         return self.shape.n // self.z_parts
+
+    def part_of(self, pattern: BlockPattern) -> Counts:
+        """Return the part of every block of a pattern: ndarray of int64, shape (n_blocks,)."""
+        return pattern.rows // self.rows * self.y_parts + pattern.columns // self.columns
+
+    def for_pattern(self, pattern: BlockPattern) -> DynamicPlan:
+        """Return the split with buckets in which every part of one pattern fits."""
+        part = self.part_of(pattern)
+        in_part = np.bincount(part, minlength=self.n_parts)
+        rows = np.unique(part * self.shape.grid[0] + pattern.rows) // self.shape.grid[0]
+        places = in_part + np.bincount(rows, minlength=self.n_parts) * ROW_PLACES
+        n_places = int(places.max()) + GROUP_PLACES + 1
+        return replace(self, capacity=max(1, int(in_part.max())), n_places=n_places)
 
 
 def _sizes(n: int, most_parts: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Laws of sparse vertices against numbers that follow from the cited estimators by hand."""
+"""Laws of sparse vertices against numbers computed from the cited estimators."""
 
 from __future__ import annotations
 
