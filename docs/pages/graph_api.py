@@ -86,7 +86,7 @@ from tilescope.engine.library.popops.slicing import (
 )
 from tilescope.engine.library.popops.sorting import sort
 from tilescope.engine.library.poprand import random_numbers
-from tilescope.engine.library.popsparse import fully_connected, static_product
+from tilescope.engine.library.popsparse import block_softmax, fully_connected, static_product
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
@@ -292,6 +292,11 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         static_product.create_sparse_dense_matmul_rhs,
         static_product.dense_sparse_matmul,
         static_product.sparse_dense_matmul,
+    ),
+    block_softmax.__name__: (
+        block_softmax.bs_softmax,
+        block_softmax.bs_softmax_in_place,
+        block_softmax.bs_softmax_grad,
     ),
     "tilescope.engine.library.dynamic_sparse": (
         dynamic_sparse.SparsityParams,

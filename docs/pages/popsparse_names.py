@@ -9,7 +9,7 @@ from docs.pages.poplibs_name import PLANS, Name, all_of
 __all__ = ["popsparse_names"]
 
 _EMBEDDING = "not supported: look-ups in sparse tables"
-_BLOCK_SPARSE = "not supported: the experimental block-sparse products and softmax"
+_BLOCK_SPARSE = "not supported: experimental; `sparse_dense_matmul` multiplies blocks"
 
 
 def popsparse_names() -> Iterator[Name]:
@@ -38,7 +38,12 @@ def popsparse_names() -> Iterator[Name]:
     names = "createIndicesTensor createSliceTensor embeddingSlice embeddingUpdateAdd"
     yield from all_of("popsparse/Embedding", names, "", _EMBEDDING)
     header = "popsparse/experimental"
-    names = "bsSoftmax bsSoftmaxInPlace bsSoftmaxGrad"
-    yield from all_of(f"{header}/BlockSparse", names, "", _BLOCK_SPARSE)
+    place, note = "library.popsparse.block_softmax", "blocks of 1, 4, 8 or 16; one group"
+    for public, ours in {
+        "bsSoftmax": "bs_softmax",
+        "bsSoftmaxInPlace": "bs_softmax_in_place",
+        "bsSoftmaxGrad": "bs_softmax_grad",
+    }.items():
+        yield Name(f"{header}/BlockSparse", public, f"{place}.{ours}", note)
     names = "createBSMatMulInputLHS createBSMatMulInputRHS bsMatMul"
     yield from all_of(f"{header}/BlockSparseMatMul", names, "", _BLOCK_SPARSE)

@@ -30,6 +30,7 @@ from tilescope.engine.library.window import Window
 from tilescope.engine.planner.ctc import CtcLossPlan
 from tilescope.engine.planner.ctc_beams import CtcBeamPlan
 from tilescope.engine.planner.embedding import EmbeddingPlan
+from tilescope.engine.planner.sparse.pattern import BlockPattern
 
 __all__ = ["check_dim", "check_rank", "checked", "checked_with"]
 
@@ -110,6 +111,7 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     FullyConnectedParams: _kind(
         FullyConnectedParams, "an engine.library.dynamic_sparse.FullyConnectedParams"
     ),
+    BlockPattern: _kind(BlockPattern, "the pattern of a sparse matrix"),
     SparseTensor: _kind(SparseTensor, "a sparse operand of its allocator"),
     StaticMatMulParams: _kind(
         StaticMatMulParams, "an engine.library.sparse_tensor.StaticMatMulParams"

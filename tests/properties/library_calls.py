@@ -131,6 +131,11 @@ from tilescope.engine.library.popops.sorting.sort import (
     top_k_with_permutation,
 )
 from tilescope.engine.library.poprand import random_numbers as draws
+from tilescope.engine.library.popsparse.block_softmax import (
+    bs_softmax,
+    bs_softmax_grad,
+    bs_softmax_in_place,
+)
 from tilescope.engine.library.popsparse.static_product import (
     create_dense_sparse_matmul_rhs,
     create_sparse_dense_matmul_lhs,
@@ -140,6 +145,7 @@ from tilescope.engine.library.popsparse.static_product import (
 from tilescope.engine.library.sparse_matrix import from_dense
 from tilescope.engine.library.sparse_tensor import SparseTensor, StaticMatMulParams
 from tilescope.engine.library.window import Window
+from tilescope.engine.planner.sparse.pattern import BlockPattern
 
 __all__ = [
     "CALLS",
@@ -214,6 +220,17 @@ class LibraryCall:
 
 _MATRIX = "rows columns"
 _FULL = {"rows": 256, "columns": 256}
+
+
+def _of_blocks(run: Callable[[Arguments], object], **operands: tuple[str, str]) -> LibraryCall:
+    blocks = {"x": ("float16", "blocks 4 4"), **operands}
+    return LibraryCall(run, blocks, {"blocks": 512}, ("blocks",))
+
+
+def _sixteen_in_a_row(p: Arguments) -> BlockPattern:
+    """Return the pattern of full rows of 16 blocks."""
+    place = np.arange(p.sizes["blocks"])
+    return BlockPattern(place.size // 16 * 4, 64, 4, place // 16, place % 16)
 
 
 def _sparse_operand(p: Arguments, create: Callable[..., SparseTensor]) -> SparseTensor:
@@ -843,6 +860,14 @@ CALLS: Mapping[str, LibraryCall] = {
         {"columns": 128},
         ("columns",),
     ),
+    "bs_softmax": _of_blocks(lambda p: bs_softmax(p.build, p["x"], _sixteen_in_a_row(p))),
+    "bs_softmax_in_place": _of_blocks(
+        lambda p: bs_softmax_in_place(p.build, p["x"], _sixteen_in_a_row(p))
+    ),
+    "bs_softmax_grad": _of_blocks(
+        lambda p: bs_softmax_grad(p.build, p["x"], p["gradient"], _sixteen_in_a_row(p)),
+        gradient=("float16", "blocks 4 4"),
+    ),
     "triangular_mask": LibraryCall(
         lambda p: triangular_mask(p.build, p["a"]),
         {"a": ("float32", "batch 32 32")},
@@ -995,7 +1020,7 @@ EXEMPT: Mapping[str, str] = {
 IN_PLACE: Mapping[str, tuple[LibraryCall, LibraryCall]] = {
     **{
         name: (CALLS[name], CALLS[f"{name}_in_place"])
-        for name in ("non_linearity", "softmax", "log_softmax")
+        for name in ("non_linearity", "softmax", "log_softmax", "bs_softmax")
     },
     "map": (CALLS["map_expression"], CALLS["map_in_place"]),
     "scaled_add": (
