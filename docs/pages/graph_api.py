@@ -87,6 +87,7 @@ from tilescope.engine.library.popops.slicing import (
 from tilescope.engine.library.popops.sorting import sort
 from tilescope.engine.library.poprand import random_numbers
 from tilescope.engine.library.popsparse import block_softmax, fully_connected, static_product
+from tilescope.engine.library.popsparse import embedding as sparse_embedding
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
@@ -292,6 +293,10 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         static_product.create_sparse_dense_matmul_rhs,
         static_product.dense_sparse_matmul,
         static_product.sparse_dense_matmul,
+    ),
+    sparse_embedding.__name__: (
+        sparse_embedding.embedding_slice,
+        sparse_embedding.embedding_update_add,
     ),
     block_softmax.__name__: (
         block_softmax.bs_softmax,

@@ -8,7 +8,7 @@ from docs.pages.poplibs_name import PLANS, Name, all_of
 
 __all__ = ["popsparse_names"]
 
-_EMBEDDING = "not supported: look-ups in sparse tables"
+_EMBEDDING = "`add_variable`: look-ups are sent to all parts, slices are copied to them"
 _BLOCK_SPARSE = "not supported: experimental; `sparse_dense_matmul` multiplies blocks"
 
 
@@ -35,8 +35,11 @@ def popsparse_names() -> Iterator[Name]:
     }.items():
         yield Name(header, public, f"{place}.{ours}")
     yield Name(header, "fullyConnectedDenseGradWSerialSplits", "", PLANS)
-    names = "createIndicesTensor createSliceTensor embeddingSlice embeddingUpdateAdd"
-    yield from all_of("popsparse/Embedding", names, "", _EMBEDDING)
+    header, place = "popsparse/Embedding", "library.popsparse.embedding"
+    note = "tables of single values"
+    yield Name(header, "embeddingSlice", f"{place}.embedding_slice", note)
+    yield Name(header, "embeddingUpdateAdd", f"{place}.embedding_update_add", note)
+    yield from all_of(header, "createIndicesTensor createSliceTensor", "", _EMBEDDING)
     header = "popsparse/experimental"
     place, note = "library.popsparse.block_softmax", "blocks of 1, 4, 8 or 16; one group"
     for public, ours in {

@@ -470,6 +470,25 @@ def _bucket_gradient(size: int) -> Naive:
     return run
 
 
+def _look_up(*, is_update: bool) -> Naive:
+    """Copy the values of rows that are looked up, or add to them."""
+
+    def run(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+        values = np.array(fields["values"], float)
+        slices = np.array(fields["slices"], float).reshape(-1, scalars["width"])
+        for slot, row, column in _own_blocks(fields, scalars["part"]):
+            for k, wanted in enumerate(fields["lookups"]):
+                if wanted != row + scalars["first_row"]:
+                    continue
+                if is_update:
+                    values[slot] += fields["scale"][0] * slices[k, column]
+                else:
+                    slices[k, column] = values[slot]
+        return values if is_update else slices
+
+    return run
+
+
 def _triangular_inverse(
     fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
 ) -> np.ndarray:
@@ -761,6 +780,8 @@ NAIVE: dict[str, Naive] = _Naive(
             f"popsparse::StaticSparseDenseMatMulBlock<{size},{size}>": _sparse_product(size)
             for size in (4, 8, 16)
         },
+        "popsparse::SparseDenseMultiSliceElementWise": _look_up(is_update=False),
+        "popsparse::SparseDenseMultiUpdateAddElementWise": _look_up(is_update=True),
         "popsparse::SparseDenseMatMulElementWise": _bucket_product(1, is_transposed=False),
         "popsparse::SparseDenseMatMulElementWiseTranspose": _bucket_product(1, is_transposed=True),
         "popsparse::SparseDenseMatMulGradWElementWise": _bucket_gradient(1),

@@ -987,8 +987,11 @@ EXEMPT: Mapping[str, str] = {
     "SparsityParams": "Holds the kind of sparse weights.",
     "FullyConnectedParams": "Holds the sizes of a layer with sparse weights.",
     **dict.fromkeys(
-        ("fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w"),
-        "Costs depend on the pattern that the host writes; test_dynamic_sparse.py runs them.",
+        (
+            *("fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w"),
+            *("embedding_slice", "embedding_update_add"),
+        ),
+        "Costs depend on the pattern that the host writes: tests/oracle has some.",
     ),
     "StaticMatMulParams": "Holds the sizes of sparse products.",
     "CommGroup": "Says which replicas take part in a collective.",

@@ -55,6 +55,8 @@ __all__ = [
     "fully_connected_fwd",
     "fully_connected_grad_a",
     "fully_connected_sparse_grad_w",
+    "pass_back",
+    "pass_buckets",
     "sampled_product",
 ]
 
@@ -261,11 +263,11 @@ def fully_connected_sparse_grad_w(
     sums, multiply = _value_gradients(build, plan, gradient, x)
     multiply(build, weights.places, sums)
     # Gradients travel with the places that they are for, and back.
-    passing = _passed(
+    passing = pass_buckets(
         build, weights.steps, [weights.places], [sums], lambda body, moved: multiply(body, *moved)
     )
     if passing is not None:
-        _loop(passing, weights.steps, lambda body: _moved(body, [sums], is_back=True))
+        pass_back(passing, weights.steps, [sums])
     out = _reduced(build, sums, 1, weights.values.dtype)
     return out.reshape(*weights.values.shape)
 
@@ -537,7 +539,7 @@ def _product(
 
     multiply(build, weights.values, weights.places)
     buckets = [weights.values, weights.places]
-    _passed(build, weights.steps, buckets, [], lambda inside, moved: multiply(inside, *moved))
+    pass_buckets(build, weights.steps, buckets, [], lambda inside, moved: multiply(inside, *moved))
     result = _reduced(build, sums, 1, weights.values.dtype)
     result = result.reshape(plan.z_parts, n_out, plan.width)
     return _layout(plan, n_out).matrix(result).dim_shuffle(1, 0)
@@ -558,7 +560,7 @@ def _reduced(build: Builder, sums: Tensor, dim: int, dtype: Any) -> Tensor:
 Passed = Callable[[Builder, list[Tensor]], None]
 
 
-def _passed(
+def pass_buckets(
     build: Builder, steps: Tensor, copied: list[Tensor], own: list[Tensor], work: Passed
 ) -> Builder | None:
     """Pass buckets on, as often as the host says, and work on what has come after every step.
@@ -590,6 +592,19 @@ def _passed(
         copy_to(inside, source, target, "moving")
     _loop(inside, steps, lambda body: _moved(body, [*moving, *own], work))
     return inside
+
+
+def pass_back(build: Builder, steps: Tensor, own: list[Tensor]) -> None:
+    """Return what `pass_buckets` has passed on to where it was.
+
+    Parameters
+    ----------
+    build
+        The builder that `pass_buckets` returned.
+    steps, own
+        As there.
+    """
+    _loop(build, steps, lambda body: _moved(body, own, is_back=True))
 
 
 def _loop(build: Builder, steps: Tensor, add: Callable[[Builder], None]) -> None:
