@@ -9,6 +9,8 @@ from tilescope.reports.schema.vocabulary import MEMORY_ROWS, SYNC_ZONES
 
 __all__ = [
     "ARRAYS",
+    "BAR_COLUMNS",
+    "BAR_SHARE_COLUMNS",
     "COST_COLUMNS",
     "DATAFLOW_COLUMNS",
     "LIVENESS_COLUMNS",
@@ -167,11 +169,36 @@ _TOTAL = (
     ("n_executions", "<i8", "", "Executions in these runs"),
     ("cycles", "<i8", "cycles", "Time of these executions, from start to end"),
 )
-#: Names of the columns of the groups ``liveness``, ``cost``, ``dataflow``, ``trace`` and ``total``.
+#: Bars of long traces at coarse resolutions; a row per bar, those of a trace_bar by level and time.
+_BAR = (
+    (
+        "level",
+        "<i4",
+        "",
+        "0 for executions side by side, else 1 more than the level of the names",
+    ),
+    ("start_cycle", "<i8", "cycles", "Start of its first slice, as in the trace"),
+    ("end_cycle", "<i8", "cycles", "First cycle after its last slice"),
+    ("n_slices", "<i8", "", "Slices that it stands for; several are shorter than a bin"),
+    ("cycles", "<i8", "cycles", "Time of these, without what lies between them"),
+    ("kind", "<i4", "", "Kind of slice with most of that time"),
+    ("n_kinds", "<i4", "", "Number of its rows in the bar_share.* arrays; 0 for one slice"),
+    ("step_id", "<i4", "", "Step with which its longest slice begins, the first of equal ones"),
+    ("longest_cycles", "<i8", "cycles", "Time of its longest slice"),
+)
+#: What bars of several slices consist of; a row per kind of slice, in order of the bars.
+_BAR_SHARE = (
+    ("kind", "<i4", "", "The kind of slice; ascending within a bar"),
+    ("share", "<i4", "", "Its part of the time of the bar's slices, in 255ths"),
+)
+#: Names of the columns of the groups ``liveness``, ``cost``, ``dataflow``, ``trace``, ``total``,
+#: ``bar`` and ``bar_share``.
 LIVENESS_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _LIVENESS)
 COST_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _COST)
 DATAFLOW_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _DATAFLOW)
 TOTAL_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TOTAL)
+BAR_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _BAR)
+BAR_SHARE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _BAR_SHARE)
 TRACE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TRACE)
 
 ARRAYS: dict[str, ArraySpec] = {
@@ -278,5 +305,7 @@ ARRAYS: dict[str, ArraySpec] = {
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step after its lifetime"),
         *_columns("trace", _TRACE),
         *_columns("total", _TOTAL, since=7),
+        *_columns("bar", _BAR, since=10),
+        *_columns("bar_share", _BAR_SHARE, since=10),
     )
 }
