@@ -45,7 +45,7 @@ def _dense(blocks: Any, pattern: Any) -> Any:
 
 
 @pytest.mark.parametrize("mask", _TRIANGLES)
-@pytest.mark.parametrize(("size", "dtype"), [(1, "float32"), (4, "float16"), (4, "float32")])
+@pytest.mark.parametrize(("size", "dtype"), [(1, "float32"), (4, "float16")])
 def test_rows_add_up_to_one(size: int, dtype: str, mask: str) -> None:
     pattern, builder = _matrix(size).pattern, new_builder(small_machine(6))
     shape = (pattern.n_blocks, size, size)
