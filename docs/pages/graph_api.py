@@ -30,7 +30,7 @@ from tilescope.engine.graph.vertex.law import Batch
 from tilescope.engine.ir import Expansion
 from tilescope.engine.ir.custom_operator import custom_operator
 from tilescope.engine.ir.registered import forget_operator
-from tilescope.engine.library import comm_group
+from tilescope.engine.library import comm_group, dynamic_sparse, sparse_matrix, sparse_tensor
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.ctc_options import CtcLossOptions
 from tilescope.engine.library.gcl import cross_replica, within_replica
@@ -86,6 +86,8 @@ from tilescope.engine.library.popops.slicing import (
 )
 from tilescope.engine.library.popops.sorting import sort
 from tilescope.engine.library.poprand import random_numbers
+from tilescope.engine.library.popsparse import block_softmax, fully_connected, static_product
+from tilescope.engine.library.popsparse import embedding as sparse_embedding
 from tilescope.engine.library.replicas import Replicas
 from tilescope.engine.library.window import Window
 from tilescope.engine.machine import Machine, load_machine
@@ -277,6 +279,41 @@ LIBRARY: Mapping[str, Sequence[Callable[..., Any]]] = {
         updates.convolution_weight_update,
     ),
     "tilescope.engine.library.poplin.weight_gradient": (weight_gradient.weight_gradient,),
+    "tilescope.engine.library.sparse_matrix": (
+        sparse_matrix.CsrMatrix,
+        sparse_matrix.CscMatrix,
+        sparse_matrix.CooMatrix,
+        sparse_matrix.from_dense,
+    ),
+    "tilescope.engine.library.sparse_tensor": (sparse_tensor.StaticMatMulParams,),
+    static_product.__name__: (
+        static_product.create_dense_sparse_matmul_lhs,
+        static_product.create_dense_sparse_matmul_rhs,
+        static_product.create_sparse_dense_matmul_lhs,
+        static_product.create_sparse_dense_matmul_rhs,
+        static_product.dense_sparse_matmul,
+        static_product.sparse_dense_matmul,
+    ),
+    sparse_embedding.__name__: (
+        sparse_embedding.embedding_slice,
+        sparse_embedding.embedding_update_add,
+    ),
+    block_softmax.__name__: (
+        block_softmax.bs_softmax,
+        block_softmax.bs_softmax_in_place,
+        block_softmax.bs_softmax_grad,
+    ),
+    "tilescope.engine.library.dynamic_sparse": (
+        dynamic_sparse.SparsityParams,
+        dynamic_sparse.FullyConnectedParams,
+    ),
+    fully_connected.__name__: (
+        fully_connected.create_fully_connected_input,
+        fully_connected.create_fully_connected_weights,
+        fully_connected.fully_connected_fwd,
+        fully_connected.fully_connected_grad_a,
+        fully_connected.fully_connected_sparse_grad_w,
+    ),
 }
 
 

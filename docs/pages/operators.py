@@ -31,6 +31,9 @@ replaced by primitives; an operator lowered whole calls the library itself.
 
 Operators called `com.microsoft.…` are those that onnxruntime's optimiser and quantiser write, those
 called `ai.onnx.ml.…` are of classical machine learning, and `ai.graphcore.…` are those of PopART.
+Those called `popsparse.…` multiply by a sparse matrix: attributes `rows` and `columns` are the
+places of its blocks, counted in blocks, `n_rows` and `n_columns` its shape, and `block_size` is 1,
+4, 8 or 16. The values, shape (blocks, size, size), are an operand.
 """
 
 

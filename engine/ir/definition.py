@@ -19,6 +19,7 @@ TAKEN_DOMAINS = {
     "ai.onnx.training": "ONNX's",
     "ai.graphcore": "PopART's",
     "com.microsoft": "onnxruntime's",
+    "popsparse": "the engine's",
     "tilescope": "the engine's",
 }
 

@@ -21,12 +21,16 @@ from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.library.comm_group import CommGroup
 from tilescope.engine.library.ctc_options import CtcLossOptions
+from tilescope.engine.library.dynamic_sparse import DynamicSparseTensor, FullyConnectedParams
 from tilescope.engine.library.recurrent_options import RecurrentOptions
 from tilescope.engine.library.replicas import Replicas
+from tilescope.engine.library.sparse_matrix import SparseMatrix
+from tilescope.engine.library.sparse_tensor import SparseTensor, StaticMatMulParams
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.ctc import CtcLossPlan
 from tilescope.engine.planner.ctc_beams import CtcBeamPlan
 from tilescope.engine.planner.embedding import EmbeddingPlan
+from tilescope.engine.planner.sparse.pattern import BlockPattern
 
 __all__ = ["check_dim", "check_rank", "checked", "checked_with"]
 
@@ -100,6 +104,18 @@ _CHECKS: dict[Any, Callable[[str, Any], object]] = {
     RecurrentOptions: _kind(RecurrentOptions, "an engine.library.lstm.RecurrentOptions"),
     CommGroup: _kind(CommGroup, "an engine.library.comm_group.CommGroup"),
     Replicas: _kind(Replicas, "an engine.library.replicas.Replicas"),
+    SparseMatrix: _kind(SparseMatrix, "a CSR, CSC or COO matrix; from_dense makes one"),
+    DynamicSparseTensor: _kind(
+        DynamicSparseTensor, "sparse weights of create_fully_connected_weights"
+    ),
+    FullyConnectedParams: _kind(
+        FullyConnectedParams, "an engine.library.dynamic_sparse.FullyConnectedParams"
+    ),
+    BlockPattern: _kind(BlockPattern, "the pattern of a sparse matrix"),
+    SparseTensor: _kind(SparseTensor, "a sparse operand of its allocator"),
+    StaticMatMulParams: _kind(
+        StaticMatMulParams, "an engine.library.sparse_tensor.StaticMatMulParams"
+    ),
     Any: lambda _, value: value,
 }
 

@@ -74,7 +74,7 @@ from tilescope.engine.operators.movement import (
     take,
 )
 from tilescope.engine.operators.norm import local_response, normalisation, softmax, trained
-from tilescope.engine.operators.product import einsum, fourier, product
+from tilescope.engine.operators.product import einsum, fourier, product, sparse
 from tilescope.engine.operators.quantised import integer_product, quantised
 from tilescope.engine.operators.sampling import regions, resize, sampling
 from tilescope.engine.operators.window import convolution, convolution_transpose, pool
@@ -144,6 +144,7 @@ FAMILIES = (
     slices,
     slicing,
     softmax,
+    sparse,
     spatial,
     splines,
     stash,

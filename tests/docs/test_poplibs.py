@@ -55,4 +55,4 @@ def test_a_function_of_a_header_is_there_once() -> None:
 
 def test_every_header_is_there() -> None:
     libraries = {name.header.partition("/")[0] for name in NAMES}
-    assert libraries == {"popops", "popnn", "poprand", "poplin"}
+    assert libraries == {"popops", "popnn", "poprand", "poplin", "popsparse"}

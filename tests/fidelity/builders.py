@@ -15,6 +15,7 @@ from tests.fidelity import (
     products,
     recurrent,
     solvers,
+    sparse,
     stencils,
     training_networks,
     transformers,
@@ -78,6 +79,7 @@ NETWORKS: Mapping[str, Callable[[], Mapping[str, float]]] = {
     "F19": training_networks.batch_norm_of_one,
     "F20": training_networks.group_norm_of_one,
     "F21": training_networks.batch_norm_of_two,
+    "F28": sparse.static_rates,
 }
 
 #: Training steps on Pods, likewise: `make pods` builds them.

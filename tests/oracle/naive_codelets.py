@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any
 
@@ -402,6 +402,93 @@ def _cholesky(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.n
     return factor
 
 
+def _sparse_product(size: int) -> Naive:
+    """Multiply the blocks of every row, one element after the other."""
+
+    def run(fields: Fields, _: Mapping[str, Any], __: tuple[int, ...]) -> np.ndarray:
+        places = [int(place) for place in fields["places"]]
+        blocks = np.asarray(fields["values"]).reshape(-1, size, size).tolist()
+        rows = []
+        while places:
+            n_blocks, places = places[0], places[1:]
+            chosen, places = places[:n_blocks], places[n_blocks:]
+            n = len(fields["dense"][chosen[0]]) // size
+            total = np.zeros((size, n))
+            for place in chosen:
+                block = blocks.pop(0)
+                dense = np.asarray(fields["dense"][place]).reshape(size, n)
+                for i, c, j in product(range(size), range(size), range(n)):
+                    total[i, j] += block[i][c] * dense[c, j]
+            rows.append(total.reshape(-1))
+        return np.concatenate(rows)
+
+    return run
+
+
+def _own_blocks(fields: Fields, part: int) -> Iterator[tuple[int, int, int]]:
+    """Yield the slot, row and column of every block of a part in a bucket."""
+    places = [int(place) for place in fields["places"]]
+    slot = 0
+    while places and places[0]:
+        number, n_rows, *places = places
+        for _ in range(n_rows):
+            row, n_blocks, *places = places
+            for column in places[:n_blocks]:
+                if number == part + 1:
+                    yield slot, row, column
+                slot += 1
+            places = places[n_blocks:]
+
+
+def _bucket_product(size: int, *, is_transposed: bool) -> Naive:
+    def run(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+        width = scalars["width"]
+        blocks = np.asarray(fields["values"]).reshape(-1, size, size)
+        dense = np.asarray(fields["dense"]).reshape(-1, size, width)
+        out = np.array(fields["out"], float).reshape(-1, size, width)
+        for slot, row, column in _own_blocks(fields, scalars["part"]):
+            if is_transposed:
+                out[column] += blocks[slot].T @ dense[row]
+            else:
+                out[row] += blocks[slot] @ dense[column]
+        return out
+
+    return run
+
+
+def _bucket_gradient(size: int) -> Naive:
+    def run(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+        gradient, dense = (
+            np.asarray(fields[name]).reshape(-1, size, scalars["width"])
+            for name in ("gradient", "dense")
+        )
+        out = np.array(fields["out"], float).reshape(-1, size, size)
+        for slot, row, column in _own_blocks(fields, scalars["part"]):
+            out[slot] = gradient[row] @ dense[column].T
+        return out
+
+    return run
+
+
+def _look_up(*, is_update: bool) -> Naive:
+    """Copy the values of rows that are looked up, or add to them."""
+
+    def run(fields: Fields, scalars: Mapping[str, Any], _: tuple[int, ...]) -> np.ndarray:
+        values = np.array(fields["values"], float)
+        slices = np.array(fields["slices"], float).reshape(-1, scalars["width"])
+        for slot, row, column in _own_blocks(fields, scalars["part"]):
+            for k, wanted in enumerate(fields["lookups"]):
+                if wanted != row + scalars["first_row"]:
+                    continue
+                if is_update:
+                    values[slot] += fields["scale"][0] * slices[k, column]
+                else:
+                    slices[k, column] = values[slot]
+        return values if is_update else slices
+
+    return run
+
+
 def _triangular_inverse(
     fields: Fields, scalars: Mapping[str, Any], counts: tuple[int, ...]
 ) -> np.ndarray:
@@ -688,6 +775,25 @@ NAIVE: dict[str, Naive] = _Naive(
         },
         "poplin::Cholesky<true>": _cholesky,
         "poplin::TriangularInverseWithTranspose": _triangular_inverse,
+        "popsparse::StaticSparseDenseElementWise": _sparse_product(1),
+        **{
+            f"popsparse::StaticSparseDenseMatMulBlock<{size},{size}>": _sparse_product(size)
+            for size in (4, 8, 16)
+        },
+        "popsparse::SparseDenseMultiSliceElementWise": _look_up(is_update=False),
+        "popsparse::SparseDenseMultiUpdateAddElementWise": _look_up(is_update=True),
+        "popsparse::SparseDenseMatMulElementWise": _bucket_product(1, is_transposed=False),
+        "popsparse::SparseDenseMatMulElementWiseTranspose": _bucket_product(1, is_transposed=True),
+        "popsparse::SparseDenseMatMulGradWElementWise": _bucket_gradient(1),
+        **{
+            f"popsparse::SparseDenseMatMulBlock{kind}<{size},{size}>": naive
+            for size in (4, 8, 16)
+            for kind, naive in (
+                ("", _bucket_product(size, is_transposed=False)),
+                ("GradA", _bucket_product(size, is_transposed=True)),
+                ("GradW", _bucket_gradient(size)),
+            )
+        },
         "poplin::CastPartials": _copy,
         "poplin::ReduceAdd": _sum_partials,
         "popnn::MaxPooling": _pool(is_max=True),

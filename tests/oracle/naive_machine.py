@@ -22,7 +22,17 @@ from tests.oracle.naive_schedule import ends_of, sends_of
 
 from tilescope.engine.compiler.executable.executable import Executable, Node, Step
 from tilescope.engine.graph import ComputeSet, DType, Graph, Joined, Regions, Variable, View
-from tilescope.engine.program import Call, Copy, Execute, Overlap, Program, Repeat, WriteUndef
+from tilescope.engine.program import (
+    Call,
+    Copy,
+    Execute,
+    If,
+    Overlap,
+    Program,
+    Repeat,
+    RepeatWhile,
+    WriteUndef,
+)
 from tilescope.engine.program import Sequence as ProgramSequence
 
 Element = tuple[int, int]
@@ -158,6 +168,13 @@ class NaiveMachine:
             case Repeat():
                 for _ in range(program.count):
                     self.run(program.body)
+            case If():
+                self.run(program.then if self._is_set(program.predicate) else program.otherwise)
+            case RepeatWhile():
+                self.run(program.condition)
+                while self._is_set(program.predicate) == program.while_true:
+                    self.run(program.body)
+                    self.run(program.condition)
             case Overlap():  # the reverse order of the engine: the parts are independent
                 self.run(program.compute)
                 self.run(program.io)
@@ -172,6 +189,10 @@ class NaiveMachine:
                     self.memory[self.owner(element)].pop(element, None)
             case _:
                 raise NotImplementedError(type(program).__name__)
+
+    def _is_set(self, predicate: View) -> bool:
+        """Return whether a predicate is not zero."""
+        return bool(self.read(predicate).reshape(-1)[0])
 
     def execute(self, compute_set: ComputeSet) -> None:
         """Exchange the vertices' inputs, run the vertices, exchange their outputs."""

@@ -20,7 +20,7 @@ from tilescope.engine import (
     load_machine,
     resolve_options,
 )
-from tilescope.engine.errors import BadGraph
+from tilescope.engine.errors import BadGraph, ProgramError
 from tilescope.engine.graph import View
 from tilescope.engine.library.poplin.cholesky import (
     cholesky,
@@ -215,3 +215,22 @@ def test_what_does_not_fit_is_said(call: Any, message: str) -> None:
 
     with pytest.raises(BadGraph, match=message):
         call(builder, variable)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_a_checked_factor_names_the_matrices_that_are_not_definite(lower: bool) -> None:
+    builder = Builder(Graph(small_machine(6)), Sequence("main"))
+    a = create_cholesky_input(builder, (3, 6, 6), block_size=2)
+    factors = cholesky(builder, a, lower=lower, block_size=2, is_checked=True)
+    executable = compile_programs(builder.graph, [builder.sequence])
+    matrices = definite(3, 6, 0)
+    with Engine(executable, resolve_options(environ={})) as engine:
+        engine.write_tensor(a, matrices)
+        engine.run()
+        expected = np.linalg.cholesky(matrices.astype(np.float64))
+        expected = expected if lower else expected.swapaxes(1, 2)
+        np.testing.assert_allclose(engine.read_tensor(factors), expected, rtol=1e-4, atol=1e-5)
+        matrices[1, 3, 3] = -1
+        engine.write_tensor(a, matrices)
+        with pytest.raises(ProgramError, match=r"'cholesky' takes .* with True are not; add"):
+            engine.run()

@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilescope.engine import Builder
 from tilescope.engine.graph import View
+from tilescope.engine.library.dynamic_sparse import FullyConnectedParams, SparsityParams
 from tilescope.engine.library.poplin.allocators import (
     create_convolution_biases,
     create_convolution_input,
@@ -53,6 +56,21 @@ from tilescope.engine.library.popops.slicing.sliceable import (
     create_indices_tensor,
     create_sliceable_tensor,
 )
+from tilescope.engine.library.popsparse.fully_connected import (
+    create_fully_connected_input,
+    create_fully_connected_weights,
+    fully_connected_fwd,
+)
+from tilescope.engine.library.popsparse.static_product import (
+    create_dense_sparse_matmul_lhs,
+    create_dense_sparse_matmul_rhs,
+    create_sparse_dense_matmul_lhs,
+    create_sparse_dense_matmul_rhs,
+    dense_sparse_matmul,
+    sparse_dense_matmul,
+)
+from tilescope.engine.library.sparse_matrix import CsrMatrix, from_dense
+from tilescope.engine.library.sparse_tensor import StaticMatMulParams
 from tilescope.engine.library.window import Window
 from tilescope.engine.planner.ctc import CtcLossPlan
 from tilescope.engine.planner.embedding import EmbeddingPlan
@@ -61,6 +79,8 @@ __all__ = ["ALLOCATIONS", "ALLOCATORS", "Allocation"]
 
 Sizes = Mapping[str, int]
 Views = Mapping[str, View]
+#: Rows and columns of a sparse matrix.
+_SPARSE_ROWS = 64
 #: From a builder, sizes, a type, and the operands that are not allocated: an allocator's views.
 Allocator = Callable[[Builder, Sizes, str, Views], View | tuple[View, ...]]
 
@@ -110,6 +130,52 @@ def _system_matrices(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
 def _system_right_sides(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
     a, b = (shape for _, shape in _system_shapes(s).values())
     return create_triangular_solve_input_rhs(build, a, b, dtype=dtype)
+
+
+def _sparse_matrix() -> CsrMatrix:
+    mask = np.random.default_rng(0).random((16, 16)) < 1 / 4
+    return from_dense(np.kron(mask, np.ones((4, 4))), 4)
+
+
+def _sparse_params(sizes: Sizes, *, is_right: bool = False) -> StaticMatMulParams:
+    return StaticMatMulParams(
+        _SPARSE_ROWS, _SPARSE_ROWS, sizes["columns"], is_dense_sparse=is_right
+    )
+
+
+def _layer_params(sizes: Sizes) -> FullyConnectedParams:
+    return FullyConnectedParams(
+        sizes["batch"], _SPARSE_ROWS, _SPARSE_ROWS, _SPARSE_ROWS**2 // 4, SparsityParams(4)
+    )
+
+
+def _activations(build: Builder, sizes: Sizes, _: str, __: Views) -> View:
+    return create_fully_connected_input(build, _layer_params(sizes))
+
+
+def _sparse_layer(build: Builder, views: Views, sizes: Sizes) -> None:
+    weights = create_fully_connected_weights(build, _layer_params(sizes))
+    fully_connected_fwd(build, weights, views["x"])
+
+
+def _dense_rhs(build: Builder, sizes: Sizes, _: str, __: Views) -> View:
+    return create_sparse_dense_matmul_rhs(build, _sparse_params(sizes), _sparse_matrix())
+
+
+def _dense_lhs(build: Builder, sizes: Sizes, _: str, __: Views) -> View:
+    params = _sparse_params(sizes, is_right=True)
+    return create_dense_sparse_matmul_lhs(build, params, _sparse_matrix())
+
+
+def _sparse_by_dense(build: Builder, views: Views, sizes: Sizes) -> None:
+    lhs = create_sparse_dense_matmul_lhs(build, _sparse_params(sizes), _sparse_matrix())
+    sparse_dense_matmul(build, lhs, views["x"])
+
+
+def _dense_by_sparse(build: Builder, views: Views, sizes: Sizes) -> None:
+    params = _sparse_params(sizes, is_right=True)
+    rhs = create_dense_sparse_matmul_rhs(build, params, _sparse_matrix())
+    dense_sparse_matmul(build, views["x"], rhs)
 
 
 def _symmetric_matrices(build: Builder, s: Sizes, dtype: str, _: Views) -> View:
@@ -438,6 +504,24 @@ ALLOCATIONS: Mapping[str, Allocation] = {
         lambda b, v, _: cholesky_in_place(b, v["a"], block_size=_BLOCK),
         {"batch": (1, 2), "n": (4, 8, 12)},
     ),
+    "dense operand of sparse_dense_matmul": Allocation(
+        {"x": _dense_rhs},
+        lambda s: {"x": ("float32", (_SPARSE_ROWS, s["columns"]))},
+        _sparse_by_dense,
+        {"columns": (8, 24, 64)},
+    ),
+    "activations of fully_connected_fwd": Allocation(
+        {"x": _activations},
+        lambda s: {"x": ("float32", (s["batch"], _SPARSE_ROWS))},
+        _sparse_layer,
+        {"batch": (8, 24, 64)},
+    ),
+    "dense operand of dense_sparse_matmul": Allocation(
+        {"x": _dense_lhs},
+        lambda s: {"x": ("float32", (s["columns"], _SPARSE_ROWS))},
+        _dense_by_sparse,
+        {"columns": (8, 24, 64)},
+    ),
     "planned table of multi_slice": Allocation(
         {"x": _planned_table}, _lookup_shapes, _look_up_planned, _TABLE_SIZES
     ),
@@ -446,6 +530,12 @@ ALLOCATIONS: Mapping[str, Allocation] = {
 #: Allocators that `ALLOCATIONS` has.
 ALLOCATORS = (
     create_cholesky_input,
+    create_dense_sparse_matmul_lhs,
+    create_dense_sparse_matmul_rhs,
+    create_fully_connected_input,
+    create_fully_connected_weights,
+    create_sparse_dense_matmul_lhs,
+    create_sparse_dense_matmul_rhs,
     create_convolution_biases,
     create_convolution_input,
     create_convolution_weights,

@@ -136,6 +136,7 @@ DOUBLING: Mapping[tuple[str, str, str], Known] = {
 #: By call, dimension, parameter set and size: the cycles of the size, and of twice the size.
 GROWING: Mapping[tuple[str, str, str, int], Known] = {
     ("grouped_multi_slice", "groups", "hardware", 8): Known((6042, 5658), _A_GROUP_PER_TILE),
+    ("bs_softmax_grad", "blocks", "hardware", 128): Known((4691, 4583), _A_GROUP_PER_TILE),
     ("transposed_convolution", "channels", "hardware", 8): Known((10210, 7750), _FEW_CHANNELS),
     ("grouped_multi_slice", "groups", "ipu_model", 8): Known((5752, 5658), _A_GROUP_PER_TILE),
     ("grouped_multi_update", "groups", "ipu_model", 8): Known((41700, 40518), _A_GROUP_PER_TILE),

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilescope.engine import Builder
 from tilescope.engine.codelets.popops.elementwise.binary_functions import BINARY_RATES
 from tilescope.engine.codelets.popops.elementwise.in_place import BINARY_IN_PLACE, UNARY_IN_PLACE
@@ -129,7 +131,21 @@ from tilescope.engine.library.popops.sorting.sort import (
     top_k_with_permutation,
 )
 from tilescope.engine.library.poprand import random_numbers as draws
+from tilescope.engine.library.popsparse.block_softmax import (
+    bs_softmax,
+    bs_softmax_grad,
+    bs_softmax_in_place,
+)
+from tilescope.engine.library.popsparse.static_product import (
+    create_dense_sparse_matmul_rhs,
+    create_sparse_dense_matmul_lhs,
+    dense_sparse_matmul,
+    sparse_dense_matmul,
+)
+from tilescope.engine.library.sparse_matrix import from_dense
+from tilescope.engine.library.sparse_tensor import SparseTensor, StaticMatMulParams
 from tilescope.engine.library.window import Window
+from tilescope.engine.planner.sparse.pattern import BlockPattern
 
 __all__ = [
     "CALLS",
@@ -204,6 +220,26 @@ class LibraryCall:
 
 _MATRIX = "rows columns"
 _FULL = {"rows": 256, "columns": 256}
+
+
+def _of_blocks(run: Callable[[Arguments], object], **operands: tuple[str, str]) -> LibraryCall:
+    blocks = {"x": ("float16", "blocks 4 4"), **operands}
+    return LibraryCall(run, blocks, {"blocks": 512}, ("blocks",))
+
+
+def _sixteen_in_a_row(p: Arguments) -> BlockPattern:
+    """Return the pattern of full rows of 16 blocks."""
+    place = np.arange(p.sizes["blocks"])
+    return BlockPattern(place.size // 16 * 4, 64, 4, place // 16, place % 16)
+
+
+def _sparse_operand(p: Arguments, create: Callable[..., SparseTensor]) -> SparseTensor:
+    """Return a sparse operand of 128 rows and columns, a quarter of them filled."""
+    mask = np.random.default_rng(0).random((32, 32)) < 1 / 4
+    matrix = from_dense(np.kron(mask, np.ones((4, 4))), 4)
+    is_right = create is create_dense_sparse_matmul_rhs
+    params = StaticMatMulParams(128, 128, p.sizes["columns"], is_dense_sparse=is_right)
+    return create(p.build, params, matrix, dtype="float16")
 
 
 def _elementwise(
@@ -808,6 +844,30 @@ CALLS: Mapping[str, LibraryCall] = {
         {"batch": 8},
         ("batch",),
     ),
+    "sparse_dense_matmul": LibraryCall(
+        lambda p: sparse_dense_matmul(
+            p.build, _sparse_operand(p, create_sparse_dense_matmul_lhs), p["x"]
+        ),
+        {"x": ("float16", "128 columns")},
+        {"columns": 128},
+        ("columns",),
+    ),
+    "dense_sparse_matmul": LibraryCall(
+        lambda p: dense_sparse_matmul(
+            p.build, p["x"], _sparse_operand(p, create_dense_sparse_matmul_rhs)
+        ),
+        {"x": ("float16", "columns 128")},
+        {"columns": 128},
+        ("columns",),
+    ),
+    "bs_softmax": _of_blocks(lambda p: bs_softmax(p.build, p["x"], _sixteen_in_a_row(p))),
+    "bs_softmax_in_place": _of_blocks(
+        lambda p: bs_softmax_in_place(p.build, p["x"], _sixteen_in_a_row(p))
+    ),
+    "bs_softmax_grad": _of_blocks(
+        lambda p: bs_softmax_grad(p.build, p["x"], p["gradient"], _sixteen_in_a_row(p)),
+        gradient=("float16", "blocks 4 4"),
+    ),
     "triangular_mask": LibraryCall(
         lambda p: triangular_mask(p.build, p["a"]),
         {"a": ("float32", "batch 32 32")},
@@ -920,6 +980,20 @@ EXEMPT: Mapping[str, str] = {
     "Reduction": "Holds the arguments of `reduce_many`.",
     "cycle_count": "Measures other programs, and has no operands.",
     "cycle_stamp": "Measures other programs, and has no operands.",
+    "CsrMatrix": "A sparse matrix on the host.",
+    "CscMatrix": "A sparse matrix on the host.",
+    "CooMatrix": "A sparse matrix on the host.",
+    "from_dense": "Makes a sparse matrix on the host.",
+    "SparsityParams": "Holds the kind of sparse weights.",
+    "FullyConnectedParams": "Holds the sizes of a layer with sparse weights.",
+    **dict.fromkeys(
+        (
+            *("fully_connected_fwd", "fully_connected_grad_a", "fully_connected_sparse_grad_w"),
+            *("embedding_slice", "embedding_update_add"),
+        ),
+        "Costs depend on the pattern that the host writes: tests/oracle has some.",
+    ),
+    "StaticMatMulParams": "Holds the sizes of sparse products.",
     "CommGroup": "Says which replicas take part in a collective.",
     **dict.fromkeys(
         (
@@ -949,7 +1023,7 @@ EXEMPT: Mapping[str, str] = {
 IN_PLACE: Mapping[str, tuple[LibraryCall, LibraryCall]] = {
     **{
         name: (CALLS[name], CALLS[f"{name}_in_place"])
-        for name in ("non_linearity", "softmax", "log_softmax")
+        for name in ("non_linearity", "softmax", "log_softmax", "bs_softmax")
     },
     "map": (CALLS["map_expression"], CALLS["map_in_place"]),
     "scaled_add": (

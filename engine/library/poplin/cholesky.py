@@ -7,7 +7,7 @@ columns, whose product with themselves is subtracted from what remains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence as Several
 from math import prod
 from typing import Any
 
@@ -35,7 +35,13 @@ from tilescope.engine.library.poplin.triangular import (
     zeros_beside,
 )
 from tilescope.engine.library.popops.elementwise.in_place import binary_in_place
-from tilescope.engine.library.popops.elementwise.operations import copy_to
+from tilescope.engine.library.popops.elementwise.operations import (
+    copy_to,
+    row_major_copy,
+    unary,
+)
+from tilescope.engine.library.popops.reduction.reduce import reduce
+from tilescope.engine.program import ErrorProgram, If, Sequence
 
 __all__ = ["cholesky", "cholesky_in_place", "create_cholesky_input"]
 
@@ -47,7 +53,7 @@ _BLOCK_SIZE = 8
 @checked
 def create_cholesky_input(
     builder: Builder,
-    shape: Sequence[int],
+    shape: Several[int],
     name: str = "a",
     *,
     dtype: Any = "float32",
@@ -104,6 +110,7 @@ def cholesky(
     *,
     lower: bool = True,
     block_size: int = _BLOCK_SIZE,
+    is_checked: bool = False,
     available_memory_proportion: float | None = None,
     partials_type: str | None = None,
 ) -> View:
@@ -120,6 +127,9 @@ def cholesky(
         otherwise the upper one, and its transpose times the factor.
     block_size
         Columns that one vertex factorises.
+    is_checked
+        Whether the program ends with an error, a `ProgramError` of the engine, if a matrix is not
+        positive definite. The real library checks nothing.
     available_memory_proportion, partials_type
         Of the products, as for `matmul`.
 
@@ -144,7 +154,7 @@ def cholesky(
     out = create_cholesky_input(builder, a.shape, "factors", **kinds)
     copy_to(builder, a, out, "choleskyInput")
     cholesky_in_place(
-        builder, out, lower=lower, block_size=block_size,
+        builder, out, lower=lower, block_size=block_size, is_checked=is_checked,
         available_memory_proportion=available_memory_proportion, partials_type=partials_type,
     )  # fmt: skip
     return out
@@ -157,6 +167,7 @@ def cholesky_in_place(
     *,
     lower: bool = True,
     block_size: int = _BLOCK_SIZE,
+    is_checked: bool = False,
     available_memory_proportion: float | None = None,
     partials_type: str | None = None,
 ) -> None:
@@ -168,7 +179,7 @@ def cholesky_in_place(
         Target of the program.
     a
         The matrices, as for `cholesky`.
-    lower, block_size, available_memory_proportion, partials_type
+    lower, block_size, is_checked, available_memory_proportion, partials_type
         As for `cholesky`.
 
     Raises
@@ -179,6 +190,7 @@ def cholesky_in_place(
     check_square("cholesky_in_place", a.shape)
     check_type("cholesky_in_place", a)
     a_switch("lower of cholesky_in_place", lower)
+    a_switch("is_checked of cholesky_in_place", is_checked)
     size = a_count("block_size of cholesky_in_place", block_size, 1)
     n = a.shape[-1]
     detail = {"shape": list(a.shape), "lower": lower, "blockSize": min(size, n)}
@@ -198,6 +210,25 @@ def cholesky_in_place(
         rest = part(rest, (size, n_left), (size, n_left))
     _factorise(build, rest)
     zeros_beside(build, matrices)
+    if is_checked:
+        _end_unless_definite(build, matrices)
+
+
+def _end_unless_definite(build: Builder, factors: View) -> None:
+    """End the run if a matrix was not positive definite: then its last factor is NaN."""
+    n = factors.shape[1]
+    last = row_major_copy(build, part(factors, (n - 1, n), (n - 1, n)).reshape(-1), "last")
+    has_failed = unary(build, "is_nan", last)
+    is_any = reduce(build, "logical_or", has_failed, [0])
+    error = ErrorProgram(
+        f"{build.debug.name!r} takes matrices that are positive definite, and those with True are"
+        " not; add to their diagonals, or leave out is_checked to get NaN",
+        has_failed,
+        debug=build.debug,
+    )
+    failed = Sequence("notDefinite", debug=build.debug)
+    failed.add(error)
+    build.sequence.add(If(is_any.reshape(), failed, Sequence(), debug=build.debug))
 
 
 def _first_columns(builder: Builder, a: View, size: int, settings: dict[str, Any]) -> None:

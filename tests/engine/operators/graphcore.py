@@ -66,6 +66,7 @@ class Case:
     trained: Sequence[int] = (0,)
     tolerance: float = 1e-6
     name: str = ""
+    domain: str = DOMAIN
 
     def __str__(self) -> str:
         return self.name or self.op_type
@@ -95,6 +96,7 @@ def _saved(
     names = ["" if a is None else f"x{i}" for i, a in enumerate(case.operands)]
     results = [f"y{i}" for i in range(len(case.expected()))]
     nodes = [node_of(case.op_type, names, results, **case.attributes)]
+    nodes[0].domain = case.domain
     arrays = {n: a for n, a in zip(names, case.operands, strict=True) if a is not None}
     outputs = [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in results]
     if factors:
@@ -191,7 +193,8 @@ def saved(
         for name, array in inputs.items()
     ]
     model = model_of(nodes, infos, outputs, initializers, opset=11)
-    model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    for domain in {DOMAIN, *(node.domain for node in nodes)} - {""}:
+        model.opset_import.append(helper.make_opsetid(domain, 1))
     onnx.save(model, path)
 
 

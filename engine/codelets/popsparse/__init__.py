@@ -1,0 +1,1 @@
+"""Sparse products, as PopLibs' popsparse."""
