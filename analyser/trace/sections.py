@@ -58,6 +58,8 @@ class Limits:
     least_bins: int = 1 << 13
 
 
+#: Choices of steps whose counts are kept.
+_KEPT_COUNTS = 4
 #: Views whose bars are stored.
 _STORED_VIEWS = ("flat", "flame")
 #: Bins of a pixel from which on a window is drawn from bars of the fine resolution.
@@ -179,6 +181,8 @@ class TrackSections:
         self._starts = [section.start_cycle for section in self.sections]
         self._ends = [section.end_cycle for section in self.sections]
         self._overviews: dict[object, list[Bars]] = {}
+        #: Executions by section of the last few choices of steps.
+        self._counts: dict[bytes, NDArray[np.int64]] = {}
         #: Bars of single sections at the fine resolution, and stored bars of a range of sections.
         self._section_bars: dict[tuple[object, int], list[Bars]] = {}
         self._drawn: dict[int, tuple[int, int, list[Bars]]] = {}
@@ -255,7 +259,13 @@ class TrackSections:
         Returns
         -------
         ndarray of int64, shape (n_sections,)
+            Read-only; those of the last few choices are kept.
         """
+        key = is_counted.tobytes()
+        with self._lock:
+            answer = self._counts.get(key)
+        if answer is not None:
+            return answer
         answer = np.zeros(len(self.sections), np.int64)
         for number, section in enumerate(self.sections):
             places = sorted({row.place for row in section.rows})
@@ -267,6 +277,11 @@ class TrackSections:
             ends = np.cumsum([stop - first for first, stop in places])
             n_of_place = dict(zip(places, np.diff(below[ends], prepend=0).tolist(), strict=True))
             answer[number] = sum(n_of_place[row.place] for row in section.rows)
+        answer.flags.writeable = False
+        with self._lock:
+            while len(self._counts) >= _KEPT_COUNTS:
+                del self._counts[next(iter(self._counts))]
+            self._counts[key] = answer
         return answer
 
     def bars(
