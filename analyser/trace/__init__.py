@@ -1,5 +1,6 @@
 """The execution trace: extent, bars of a window, figures of a range, single slices and steps."""
 
+from tilescope.analyser.trace.critical import CriticalSpan, critical_spans
 from tilescope.analyser.trace.details import (
     StepCost,
     StepDetails,
@@ -27,6 +28,14 @@ from tilescope.analyser.trace.idle import (
 )
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
+from tilescope.analyser.trace.notes import (
+    PlacedNote,
+    add_note,
+    copy_notes,
+    placed_notes,
+    remove_note,
+    shared_notes,
+)
 from tilescope.analyser.trace.stage_slices import (
     StagePicture,
     StageSlice,
@@ -47,6 +56,7 @@ from tilescope.analyser.trace.summary import (
 )
 from tilescope.analyser.trace.tile_lane import FIRST_TILE_LEVEL, MOST_TILES
 from tilescope.analyser.trace.view import (
+    STEPS_LEVEL,
     VIEWS,
     Extent,
     Lane,
@@ -67,9 +77,11 @@ __all__ = [
     "FIRST_TILE_LEVEL",
     "KINDS",
     "MOST_TILES",
+    "STEPS_LEVEL",
     "VIEWS",
     "CauseShare",
     "Contributor",
+    "CriticalSpan",
     "Execution",
     "ExecutionList",
     "Extent",
@@ -83,6 +95,7 @@ __all__ = [
     "Names",
     "NumberedMatch",
     "Occurrence",
+    "PlacedNote",
     "RangeStatistics",
     "RangeSummary",
     "RunExtent",
@@ -102,6 +115,9 @@ __all__ = [
     "Wait",
     "WaitList",
     "Window",
+    "add_note",
+    "copy_notes",
+    "critical_spans",
     "executions",
     "extent",
     "first_execution",
@@ -112,8 +128,11 @@ __all__ = [
     "name_statistics",
     "names",
     "number_ranges",
+    "placed_notes",
     "range_summary",
+    "remove_note",
     "search",
+    "shared_notes",
     "slice_at",
     "stage_picture",
     "step_details",

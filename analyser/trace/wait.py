@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilescope.reports import Report
     from tilescope.reports.bars.timeline import Piece, Timeline
 
-__all__ = ["Wait", "WaitList", "waits"]
+__all__ = ["Meetings", "Wait", "WaitList", "meetings", "waits"]
 
 #: Most executions of syncs that are looked at.
 MOST_SYNCS = 1_000_000
@@ -115,20 +115,10 @@ def waits(
 def _waits(report: Report, low: int, high: int, ipus: tuple[int, ...], limit: int) -> WaitList:
     """Return the waits that touch a range."""
     trace = trace_of(report)
-    syncs = _syncs(trace, low, high)
-    if syncs is None or not len(syncs.run):
+    syncs = meetings(trace, low, high)
+    if syncs is None:
         return WaitList(low, high, 0, 0, ())
-    # Every IPU counts its own cycles: those since the begin of the run compare.
-    order = np.lexsort((syncs.ipu, syncs.end - syncs.begin, syncs.step, syncs.run))
-    syncs = _Syncs(*(column[order] for column in syncs))
-    key = np.stack([syncs.run, syncs.step, syncs.end - syncs.begin])
-    first = np.flatnonzero(np.append(True, (np.diff(key) != 0).any(axis=0)))
-    meeting = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(syncs.run))))
-    arrival = syncs.arrival - syncs.begin
-    last = np.maximum.reduceat(arrival, first)
-    is_late = np.flatnonzero(arrival == last[meeting])
-    late = is_late[np.searchsorted(is_late, first)][meeting]
-    until = last[meeting] + syncs.begin
+    late, until = syncs.late, syncs.until
     is_wait = (syncs.arrival < until) & (syncs.arrival < high) & (until > low)
     is_wait &= np.isin(syncs.ipu, ipus)
     rows = np.flatnonzero(is_wait)
@@ -152,6 +142,67 @@ def _waits(report: Report, low: int, high: int, ipus: tuple[int, ...], limit: in
         for place, step in zip(zip(*columns, strict=True), syncs.before[late].tolist(), strict=True)
     )
     return WaitList(low, high, len(rows), int(cycles.sum()), listed)
+
+
+class Meetings(NamedTuple):
+    """Executions of syncs across IPUs, by what they meet in; ndarrays of shape (n,).
+
+    Attributes
+    ----------
+    ipu, run, step, before : ndarray of int64
+        Where and in which step; ``before`` is what the IPU did last, -1 at the begin of a run.
+    arrival, until : ndarray of int64, cycles of the IPU
+        When its work before is done, and when the last IPU arrives.
+    late : ndarray of int64
+        Index of the execution of the IPU that arrives last, the first of several.
+    is_late : ndarray of bool
+        Whether it is that one.
+    """
+
+    ipu: NDArray[np.int64]
+    run: NDArray[np.int64]
+    step: NDArray[np.int64]
+    before: NDArray[np.int64]
+    arrival: NDArray[np.int64]
+    until: NDArray[np.int64]
+    late: NDArray[np.int64]
+    is_late: NDArray[np.bool_]
+
+
+def meetings(trace: Trace, low: int, high: int) -> Meetings | None:
+    """Return the executions of syncs across IPUs that touch a range; None where there is none.
+
+    IPUs meet in executions of a step that end at one cycle of their run.
+
+    Raises
+    ------
+    BadQuestion
+        When there are more than 1,000,000.
+    """
+    syncs = _syncs(trace, low, high)
+    if syncs is None or not len(syncs.run):
+        return None
+    # Every IPU counts its own cycles: those since the begin of the run compare.
+    order = np.lexsort((syncs.ipu, syncs.end - syncs.begin, syncs.step, syncs.run))
+    syncs = _Syncs(*(column[order] for column in syncs))
+    key = np.stack([syncs.run, syncs.step, syncs.end - syncs.begin])
+    first = np.flatnonzero(np.append(True, (np.diff(key) != 0).any(axis=0)))
+    meeting = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(syncs.run))))
+    arrival = syncs.arrival - syncs.begin
+    last = np.maximum.reduceat(arrival, first)
+    is_late = np.flatnonzero(arrival == last[meeting])
+    late = is_late[np.searchsorted(is_late, first)][meeting]
+    until = last[meeting] + syncs.begin
+    return Meetings(
+        syncs.ipu,
+        syncs.run,
+        syncs.step,
+        syncs.before,
+        syncs.arrival,
+        until,
+        late,
+        late == np.arange(len(late)),
+    )
 
 
 class _Syncs(NamedTuple):

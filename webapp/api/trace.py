@@ -96,6 +96,13 @@ def routes(library: Library) -> APIRouter:
             waits = trace.waits(report, start, end, numbers_of(ipus))
         return {"ok": True, **asdict(waits)}
 
+    @router.get("/critical/{run_id}")
+    def list_critical_spans(report_id: str, run_id: int) -> dict[str, Any]:
+        """Return where the critical path of a run lies."""
+        with library.opened(report_id) as report:
+            spans = trace.critical_spans(report, run_id)
+        return {"ok": True, "spans": [asdict(span) for span in spans]}
+
     @router.get("/slice")
     def find_slice(report_id: str, question: SliceQuestion) -> dict[str, Any]:
         """Return the slice of a lane at a cycle, or null."""

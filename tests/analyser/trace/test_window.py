@@ -315,3 +315,21 @@ def test_interleaved_loops_are_expanded_in_order(
             )
     assert sorted(results) == executions(entries)
     assert line.n_executions == len(results)
+
+
+def test_the_lane_of_all_steps_is_that_of_the_flat_view(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(100) + sequence(300))])
+    for place in ((100, 399, 990), (0, 500, 7)):
+        flame = trace.window(report, *place, trace.Lanes(has_steps=True))
+        flat = trace.window(report, *place, trace.Lanes(view="flat"))
+        steps, lane = (
+            next(i for i, one in enumerate(answer.lanes) if one.level == level)
+            for answer, level in ((flame, trace.STEPS_LEVEL), (flat, 0))
+        )
+        for mine, other in zip(
+            flame.bars.at(flame.lane == steps).columns,
+            flat.bars.at(flat.lane == lane).columns,
+            strict=True,
+        ):
+            np.testing.assert_array_equal(mine, other)
+        assert all(lane.level != trace.STEPS_LEVEL for lane in trace.window(report, *place).lanes)
