@@ -305,7 +305,9 @@ class TrackSections:
             group = self.group(0)
             return [group.bars(lane, *window) for lane in lanes_of(group)]
         if name in _STORED_VIEWS and np.isfinite(self._bins).any():
-            return self._from_stored(str(name), lanes_of, n_levels, window)
+            answer = self._from_stored(str(name), lanes_of, n_levels, window)
+            if answer is not None:
+                return answer
         if end - start >= _BINS_OF_PIXEL * self._bin_cycles * n_pixels:
             return [
                 rebinned_bars(bars, *window) for bars in self._overview(name, lanes_of, n_levels)
@@ -314,8 +316,11 @@ class TrackSections:
 
     def _from_stored(
         self, view: str, lanes_of: _Lanes, n_levels: int, window: tuple[int, int, int]
-    ) -> list[Bars]:
-        """Return the bars of a view in a window, of entries only where stored ones are too long."""
+    ) -> list[Bars] | None:
+        """Return the bars of a view in a window, of entries only where stored ones are too long.
+
+        None where all of them are.
+        """
         start, end, n_pixels = window
         first = int(np.searchsorted(self._ends, start, side="right"))
         stop = max(first, int(np.searchsorted(self._starts, end, side="left")))
@@ -324,21 +329,20 @@ class TrackSections:
         fits = (bins <= longest) | np.isinf(bins)
         resolution = max((r for r in range(len(bins)) if fits[r].all()), default=0)
         is_stored = bins[resolution] <= longest
+        if not is_stored.any():
+            return None
         drawn = (first + np.flatnonzero(~is_stored)).tolist()
         levels: list[list[Bars]] = [[] for _ in range(n_levels)]
-        if is_stored.any():
-            stored = self._stored(first, stop, resolution)
-            for level, bars in zip(
-                levels, stored[:1] if view == "flat" else stored[1:], strict=False
-            ):
-                # Without sections that are drawn from their entries.
-                keep = np.ones(len(bars.name), np.bool_)
-                for index in drawn:
-                    low, high = np.searchsorted(
-                        bars.start_cycle, [self._starts[index], self._ends[index]]
-                    )
-                    keep[low:high] = False
-                level.append(rebinned_bars(bars if keep.all() else bars.at(keep), *window))
+        stored = self._stored(first, stop, resolution)
+        for level, bars in zip(levels, stored[:1] if view == "flat" else stored[1:], strict=False):
+            # Without sections that are drawn from their entries.
+            keep = np.ones(len(bars.name), np.bool_)
+            for index in drawn:
+                low, high = np.searchsorted(
+                    bars.start_cycle, [self._starts[index], self._ends[index]]
+                )
+                keep[low:high] = False
+            level.append(rebinned_bars(bars if keep.all() else bars.at(keep), *window))
         for index in drawn:
             for level, bars in zip(
                 levels, self._of_entries(view, lanes_of, index, window), strict=False
