@@ -53,10 +53,10 @@ that data decide needs `poptorch.cond`, `torch.cond` or `torch.where`.
   dimension; so has what an optimizer keeps of it. The host gets one value of each group.
 - Tensors that a module writes into its arguments are written into the tensors of the call.
 - `NameScope` puts names before the paths of modules, in reports too. `Attribute`, and that the
-  convolutions of `MultiConv` run at the same time, have no effect, and neither have locations of
-  tensors: each is named in one warning.
+  convolutions of `MultiConv` run at the same time, have no effect: each is named in one warning.
+- `TensorLocations` act: see [Keep values in streaming memory](../how-to/offload.md).
 
-Not supported: phased execution, tensors off the chip, `poptorch.CPU` in a model, compiled custom
+Not supported: phased execution, `poptorch.CPU` in a model, compiled custom
 operators (`.so`), and tracepoints of libpvti. [PopTorch's own tests](poptorch-suite.md) shows what
 else differs, by file.
 """
