@@ -58,6 +58,8 @@ class Limits:
     least_bins: int = 1 << 13
 
 
+#: Choices of steps whose counts are kept.
+_KEPT_COUNTS = 4
 #: Views whose bars are stored.
 _STORED_VIEWS = ("flat", "flame")
 #: Bins of a pixel from which on a window is drawn from bars of the fine resolution.
@@ -179,6 +181,8 @@ class TrackSections:
         self._starts = [section.start_cycle for section in self.sections]
         self._ends = [section.end_cycle for section in self.sections]
         self._overviews: dict[object, list[Bars]] = {}
+        #: Executions by section of the last few choices of steps.
+        self._counts: dict[bytes, NDArray[np.int64]] = {}
         #: Bars of single sections at the fine resolution, and stored bars of a range of sections.
         self._section_bars: dict[tuple[object, int], list[Bars]] = {}
         self._drawn: dict[int, tuple[int, int, list[Bars]]] = {}
@@ -255,7 +259,13 @@ class TrackSections:
         Returns
         -------
         ndarray of int64, shape (n_sections,)
+            Read-only; those of the last few choices are kept.
         """
+        key = is_counted.tobytes()
+        with self._lock:
+            answer = self._counts.get(key)
+        if answer is not None:
+            return answer
         answer = np.zeros(len(self.sections), np.int64)
         for number, section in enumerate(self.sections):
             places = sorted({row.place for row in section.rows})
@@ -267,6 +277,11 @@ class TrackSections:
             ends = np.cumsum([stop - first for first, stop in places])
             n_of_place = dict(zip(places, np.diff(below[ends], prepend=0).tolist(), strict=True))
             answer[number] = sum(n_of_place[row.place] for row in section.rows)
+        answer.flags.writeable = False
+        with self._lock:
+            while len(self._counts) >= _KEPT_COUNTS:
+                del self._counts[next(iter(self._counts))]
+            self._counts[key] = answer
         return answer
 
     def bars(
@@ -290,7 +305,9 @@ class TrackSections:
             group = self.group(0)
             return [group.bars(lane, *window) for lane in lanes_of(group)]
         if name in _STORED_VIEWS and np.isfinite(self._bins).any():
-            return self._from_stored(str(name), lanes_of, n_levels, window)
+            answer = self._from_stored(str(name), lanes_of, n_levels, window)
+            if answer is not None:
+                return answer
         if end - start >= _BINS_OF_PIXEL * self._bin_cycles * n_pixels:
             return [
                 rebinned_bars(bars, *window) for bars in self._overview(name, lanes_of, n_levels)
@@ -299,8 +316,11 @@ class TrackSections:
 
     def _from_stored(
         self, view: str, lanes_of: _Lanes, n_levels: int, window: tuple[int, int, int]
-    ) -> list[Bars]:
-        """Return the bars of a view in a window, of entries only where stored ones are too long."""
+    ) -> list[Bars] | None:
+        """Return the bars of a view in a window, of entries only where stored ones are too long.
+
+        None where all of them are.
+        """
         start, end, n_pixels = window
         first = int(np.searchsorted(self._ends, start, side="right"))
         stop = max(first, int(np.searchsorted(self._starts, end, side="left")))
@@ -309,21 +329,20 @@ class TrackSections:
         fits = (bins <= longest) | np.isinf(bins)
         resolution = max((r for r in range(len(bins)) if fits[r].all()), default=0)
         is_stored = bins[resolution] <= longest
+        if not is_stored.any():
+            return None
         drawn = (first + np.flatnonzero(~is_stored)).tolist()
         levels: list[list[Bars]] = [[] for _ in range(n_levels)]
-        if is_stored.any():
-            stored = self._stored(first, stop, resolution)
-            for level, bars in zip(
-                levels, stored[:1] if view == "flat" else stored[1:], strict=False
-            ):
-                # Without sections that are drawn from their entries.
-                keep = np.ones(len(bars.name), np.bool_)
-                for index in drawn:
-                    low, high = np.searchsorted(
-                        bars.start_cycle, [self._starts[index], self._ends[index]]
-                    )
-                    keep[low:high] = False
-                level.append(rebinned_bars(bars if keep.all() else bars.at(keep), *window))
+        stored = self._stored(first, stop, resolution)
+        for level, bars in zip(levels, stored[:1] if view == "flat" else stored[1:], strict=False):
+            # Without sections that are drawn from their entries.
+            keep = np.ones(len(bars.name), np.bool_)
+            for index in drawn:
+                low, high = np.searchsorted(
+                    bars.start_cycle, [self._starts[index], self._ends[index]]
+                )
+                keep[low:high] = False
+            level.append(rebinned_bars(bars if keep.all() else bars.at(keep), *window))
         for index in drawn:
             for level, bars in zip(
                 levels, self._of_entries(view, lanes_of, index, window), strict=False

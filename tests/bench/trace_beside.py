@@ -50,10 +50,17 @@ _LONGEST_S = 120.0
 _VIEWER = "document.getElementById('trace-viewer')?.viewer"
 
 
+#: Viewers of others.
+_VIEWERS = ("speedscope", "perfetto")
+
+
 def main() -> int:
     """Measure and print; never fails on time."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--viewers", nargs="*", choices=_VIEWERS, default=_VIEWERS, help="the viewers beside ours"
+    )
     parser.add_argument("--shots", type=Path, help="directory for the pictures that counted")
     chosen = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -78,6 +85,8 @@ def main() -> int:
                 "speedscope": f"{first}/index.html#profileURL={first}/trace.json",
                 "perfetto": f"{second}/index.html#!/?url={second}/trace.json",
             }
+            for name in set(_VIEWERS) - set(chosen.viewers):
+                del addresses[name]
             times: dict[str, list[tuple[float, float]]] = {name: [] for name in addresses}
             for number in range(chosen.rounds):
                 for name, address in addresses.items():

@@ -66,8 +66,16 @@ class Server:
 
     def memory_bytes(self) -> int:
         """Return the resident memory of the process."""
+        return self._status_bytes("VmRSS")
+
+    def peak_memory_bytes(self) -> int:
+        """Return the most resident memory that the process has had."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, name: str) -> int:
+        """Return a size that the system knows of the process."""
         text = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
-        return int(text.split("VmRSS:")[1].split()[0]) * 1024
+        return int(text.split(f"{name}:")[1].split()[0]) * 1024
 
     def complaints(self) -> list[str]:
         """Return the lines of the log that tell of an error inside the server."""

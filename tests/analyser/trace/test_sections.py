@@ -225,6 +225,30 @@ def test_a_window_of_all_reads_nothing_again_and_no_entry_where_bars_are_stored(
     assert n_read == n_sections
 
 
+def test_the_next_match_counts_nothing_again(
+    reports: tuple[Report, Report], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, cut = reports
+    first = trace.match(cut, "softmax", cycle=-1)
+    assert first.occurrence is not None
+    columns: list[str] = []
+    column = index.Trace.column
+
+    def noted(trace_: index.Trace, name: str, ranges: Any) -> Any:
+        columns.append(name)
+        return column(trace_, name, ranges)
+
+    monkeypatch.setattr(index.Trace, "column", noted)
+    after = trace.match(cut, "softmax", cycle=first.occurrence.start_cycle)
+    assert after.number > first.number
+    n_sections = sum(len(index.trace_of(cut).track(*key).sections) for key in extent_keys_of(cut))
+    assert columns.count("trace.count") < n_sections
+
+
+def extent_keys_of(report: Report) -> list[tuple[int, int]]:
+    return extent_keys(trace.extent(report))
+
+
 def extent_keys(extent: trace.Extent) -> list[tuple[int, int]]:
     return [(track.ipu_id, track.track) for track in extent.tracks]
 
