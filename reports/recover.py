@@ -99,8 +99,10 @@ def recover_report(path: Path | str, directory: Path | str) -> Recovery:
 
     Raises
     ------
-    ReportNotFound, NotAReport, UnsupportedSchema, WrongKind
+    ReportNotFound, NotAReport, UnsupportedSchema
         The path is not a report file of this version.
+    WrongKind
+        It is a host's trace.
     DamagedReport
         The compilation, or what SQLite needs to read the file at all, is damaged.
     ReportInUse, ReportNotWritable
