@@ -27,7 +27,17 @@ if TYPE_CHECKING:
 
     from tilescope.reports import Report as Opened
 
-__all__ = ["Event", "Process", "Thread", "Trace", "TraceNotSupported", "openTrace"]
+__all__ = [
+    "Event",
+    "HostProcess",
+    "HostThread",
+    "IpuProcess",
+    "Process",
+    "Thread",
+    "Trace",
+    "TraceNotSupported",
+    "openTrace",
+]
 
 
 #: Numbers that an error names.

@@ -36,7 +36,7 @@ def write_trace(path: Path, records: Sequence[Record], pid: int = 7) -> Path:
         writer.add(host_thread, [{"tid": 100 + t, "name": f"thread {t}"} for t in threads])
         rows = [{"host_channel_id": channels.index(c), "label": label} for c, label in labels]
         writer.add(host_label, rows)
-        columns = {
+        columns: dict[str, np.ndarray] = {
             "wall_ns": np.array([moment for moment, *_ in records], np.int64),
             "kind": np.array([HOST_RECORDS[kind] for _, kind, *_ in records], np.int32),
             "host_label_id": np.array(

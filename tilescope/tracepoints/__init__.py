@@ -5,7 +5,7 @@ The engine and `libpvti` record through this package; `tilescope.reports` holds 
 disabled tracepoint costs the look at one attribute.
 """
 
-from tilescope.tracepoints.instrumentation import instrument, instrument_fn
+from tilescope.tracepoints.instrumentation import instrument, instrument_fn, traced, traced_items
 from tilescope.tracepoints.recording import (
     Channel,
     Tracepoint,
@@ -34,4 +34,6 @@ __all__ = [
     "note_fact",
     "trace_id",
     "trace_path",
+    "traced",
+    "traced_items",
 ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from tilescope.tracepoints.recording import Channel, Tracepoint
+from tilescope.tracepoints.recording import Channel, Tracepoint, is_recording
 
-__all__ = ["instrument", "instrument_fn"]
+__all__ = ["instrument", "instrument_fn", "traced", "traced_items"]
 
+_Item = TypeVar("_Item")
 _Wrapped = TypeVar("_Wrapped", bound=Callable[..., Any])
 
 
@@ -62,17 +63,59 @@ def instrument_fn(channel: Channel) -> Callable[[_Wrapped], _Wrapped]:
     return decorate
 
 
+def traced(channel: Channel, label: str) -> Callable[[_Wrapped], _Wrapped]:
+    """Return a decorator that records the calls of a function under a label.
+
+    Parameters
+    ----------
+    channel
+        The channel.
+    label
+        The label.
+    """
+
+    def decorate(function: _Wrapped) -> _Wrapped:
+        return cast("_Wrapped", _traced(function, label, channel))
+
+    return decorate
+
+
+def traced_items(channel: Channel, label: str, items: Iterable[_Item]) -> Iterator[_Item]:
+    """Return an iterator over items, which records the time that every item takes to come.
+
+    Parameters
+    ----------
+    channel
+        The channel.
+    label
+        The label.
+    items
+        What is iterated over; its own iterator is returned if nothing is recorded.
+    """
+    return _timed(channel, label, iter(items)) if is_recording() else iter(items)
+
+
+def _timed(channel: Channel, label: str, iterator: Iterator[_Item]) -> Iterator[_Item]:
+    while True:
+        with Tracepoint(channel, label):
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return
+        yield item
+
+
 def _traced(function: Callable[..., Any], label: str, channel: Channel) -> Any:
     """Return a function that is recorded if its channel is."""
 
     @wraps(function)
-    def traced(*arguments: Any, **options: Any) -> Any:
+    def call(*arguments: Any, **options: Any) -> Any:
         if channel.is_on or channel.is_on is None:
             with Tracepoint(channel, label):
                 return function(*arguments, **options)
         return function(*arguments, **options)
 
-    return traced
+    return call
 
 
 def _name(obj: Any) -> str:
