@@ -5,8 +5,10 @@ Pages and commands ask `events` first; the others follow from it.
 
 from tilescope.analyser.host.events import Children, Events, children, events
 from tilescope.analyser.host.figures import (
+    ChannelFigures,
     LabelFigures,
     ThreadFigures,
+    channel_figures,
     label_figures,
     thread_figures,
 )
@@ -15,6 +17,7 @@ from tilescope.analyser.host.trace import HostTrace, Thread, host_trace, open_tr
 from tilescope.analyser.host.window import window
 
 __all__ = [
+    "ChannelFigures",
     "Children",
     "Events",
     "HeatmapColumns",
@@ -23,6 +26,7 @@ __all__ = [
     "SeriesValues",
     "Thread",
     "ThreadFigures",
+    "channel_figures",
     "children",
     "events",
     "heatmaps",

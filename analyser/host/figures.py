@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
     from tilescope.reports import Report
 
-__all__ = ["LabelFigures", "ThreadFigures", "label_figures", "thread_figures"]
+__all__ = [
+    "ChannelFigures",
+    "LabelFigures",
+    "ThreadFigures",
+    "channel_figures",
+    "label_figures",
+    "thread_figures",
+]
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,25 @@ class LabelFigures:
     most_ns: int
     p50_ns: int
     p99_ns: int
+
+
+@dataclass(frozen=True)
+class ChannelFigures:
+    """The events of one channel, over all threads.
+
+    Attributes
+    ----------
+    n_labels, n_events, n_marks
+        Different labels; events with a duration, and moments.
+    self_ns
+        Their time without what is in them, nanoseconds; times of all channels add up.
+    """
+
+    channel: str
+    n_labels: int
+    n_events: int
+    n_marks: int
+    self_ns: int
 
 
 @dataclass(frozen=True)
@@ -124,6 +150,31 @@ def label_figures(report: Report) -> tuple[LabelFigures, ...]:
             )
         )
     return tuple(sorted(figures, key=lambda f: (-f.self_ns, -f.n_marks, f.channel, f.label)))
+
+
+@cached
+def channel_figures(report: Report) -> tuple[ChannelFigures, ...]:
+    """Return the figures of all channels with events, most time of their own first.
+
+    Parameters
+    ----------
+    report
+        An open trace.
+    """
+    by_channel: dict[str, list[LabelFigures]] = {}
+    for figures in label_figures(report):
+        by_channel.setdefault(figures.channel, []).append(figures)
+    rows = [
+        ChannelFigures(
+            channel,
+            len(labels),
+            sum(one.n_events for one in labels),
+            sum(one.n_marks for one in labels),
+            sum(one.self_ns for one in labels),
+        )
+        for channel, labels in by_channel.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.self_ns, row.channel)))
 
 
 @cached

@@ -93,4 +93,3 @@ def test_trace_and_profile_name_each_other_and_share_a_clock(folder: Path) -> No
     for (start_ns, length_ns), (start_us, length_us) in zip(runs, recorded, strict=False):
         assert abs(start_ns / 1e3 - start_us) < 5_000
         assert length_us <= length_ns / 1e3 + 1
-
