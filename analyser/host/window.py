@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["window"]
 
+_LARGEST = 2**62
+
 
 def window(report: Report, start_ns: int, end_ns: int, *, least_ns: int = 0) -> NDArray[np.int64]:
     """Return the events that touch a window, as rows of `events`, in their order.
@@ -48,9 +50,14 @@ def window(report: Report, start_ns: int, end_ns: int, *, least_ns: int = 0) -> 
     rows = np.flatnonzero((found.start_ns < end_ns) & (found.end_ns >= start_ns))
     if least_ns == 0 or not len(rows):
         return rows
-    lasting = found.end_ns[rows] - found.start_ns[rows] >= least_ns
-    pixel = (np.maximum(found.start_ns[rows], start_ns) - start_ns) // least_ns
-    place = np.stack([found.thread_id[rows], found.depth[rows], pixel])
-    place[:, lasting] = -1 - np.arange(int(lasting.sum()))
-    _, firsts = np.unique(place, axis=1, return_index=True)
-    return rows[np.sort(firsts)]
+    lasts = found.end_ns[rows] - found.start_ns[rows] >= least_ns
+    short = rows[~lasts]
+    pixel = (np.maximum(found.start_ns[short], start_ns) - start_ns) // least_ns
+    lane = found.thread_id[short].astype(np.int64) * (int(found.depth.max()) + 1)
+    lane += found.depth[short]
+    n_pixels = int(pixel.max(initial=0)) + 1
+    if n_pixels * (int(lane.max(initial=0)) + 1) < _LARGEST:
+        _, firsts = np.unique(lane * n_pixels + pixel, return_index=True)
+    else:
+        _, firsts = np.unique(np.stack([lane, pixel]), axis=1, return_index=True)
+    return np.sort(np.concatenate([rows[lasts], short[firsts]]))

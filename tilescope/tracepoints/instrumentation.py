@@ -110,10 +110,10 @@ def _traced(function: Callable[..., Any], label: str, channel: Channel) -> Any:
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        if channel.is_on or channel.is_on is None:
-            with Tracepoint(channel, label):
-                return function(*arguments, **options)
-        return function(*arguments, **options)
+        if channel.is_on is False:
+            return function(*arguments, **options)
+        with Tracepoint(channel, label):
+            return function(*arguments, **options)
 
     return call
 

@@ -153,7 +153,7 @@ class Tracepoint:
 
     def __new__(cls, channel: Channel, label: str, metadata: str | None = None) -> Tracepoint:
         """Return a tracepoint, or one that does nothing."""
-        if not channel.is_on and (channel.is_on is not None or not _decide(channel)):
+        if channel.is_on is False or not (channel.is_on or _decide(channel)):
             return _OFF
         self = object.__new__(cls)
         self._code = channel.labels[label if metadata is None else (label, _json(metadata))]
@@ -192,7 +192,7 @@ class Tracepoint:
         metadata
             JSON to show with it.
         """
-        if channel.is_on or (channel.is_on is None and _decide(channel)):
+        if channel.is_on is not False and (channel.is_on or _decide(channel)):
             code = channel.labels[label if metadata is None else (label, _json(metadata))]
             _record(code)
 
@@ -207,7 +207,7 @@ class Tracepoint:
         label
             What ends.
         """
-        if channel.is_on or (channel.is_on is None and _decide(channel)):
+        if channel.is_on is not False and (channel.is_on or _decide(channel)):
             _record(channel.labels[label] | _END)
 
     @staticmethod
@@ -223,7 +223,7 @@ class Tracepoint:
         metadata
             JSON to show with it.
         """
-        if channel.is_on or (channel.is_on is None and _decide(channel)):
+        if channel.is_on is not False and (channel.is_on or _decide(channel)):
             code = channel.labels[label if metadata is None else (label, _json(metadata))]
             _record(code | _MARK)
 
