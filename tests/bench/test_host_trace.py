@@ -73,7 +73,7 @@ pvti.closeTrace()
 print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, first, peak() - first]))
 """
 
-#: Prints seconds of processor time of opening, pairing, and the figures by label, and the peak of memory in MiB.
+#: Prints seconds of processor time of opening, pairing, the figures by label, and the peak in MiB.
 _READING = """
 import json, resource, sys, time
 from tilescope.analyser import host
