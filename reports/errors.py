@@ -9,12 +9,14 @@ ReportError                 report: base of all
 ├── ReportIncomplete        report_incomplete: still written, ended early, or not the newest run
 ├── QueryTooLong            query_too_long: a statement exceeded its time limit
 ├── ReportInUse             report_in_use: another engine is writing in that directory
-└── ReportNotWritable       report_not_writable: no permission, no space
+├── ReportNotWritable       report_not_writable: no permission, no space
+└── BadNotes                bad_notes: the notes beside a report, or in an address, cannot be used
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "BadNotes",
     "DamagedReport",
     "NotAReport",
     "QueryTooLong",
@@ -91,3 +93,9 @@ class ReportNotWritable(ReportError):
 
     code = "report_not_writable"
     exit_code = 4
+
+
+class BadNotes(ReportError):
+    """The notes beside a report, or in an address, cannot be read or written."""
+
+    code = "bad_notes"

@@ -39,6 +39,7 @@ COMMANDS = {
     "tile": "Show one tile: place, memory, parts of variables, vertices, and cycles over the run.",
     "system": "Show what programs did on their host: events by file, thread, channel and label.",
     "trace": "Show runs, cycle proportions and top contributors of a range of the trace.",
+    "notes": "List, write, remove or copy notes on the trace; they lie beside the report.",
     "diff": "Compare a baseline report with a candidate report.",
     "baseline": "Store reports to compare against, by model.",
     "export": "Export the figures of a report for a benchmark tracker.",

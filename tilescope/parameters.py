@@ -25,6 +25,7 @@ __all__ = [
     "UnitsOption",
     "VariableSort",
     "examples",
+    "parse_cycles",
     "tiles_of",
 ]
 
@@ -70,6 +71,29 @@ def tiles_of(ipu: int | None, tile: int | None) -> Source:
     if ipu is not None:
         return ("ipu", ipu)
     return "all" if tile is None else ("tile", tile)
+
+
+def parse_cycles(text: str | None) -> tuple[int | None, int | None]:
+    """Return the range ``a:b``; an omitted end is None.
+
+    Raises
+    ------
+    BadQuestion
+        When the text is none.
+    """
+    from tilescope.analyser.errors import BadQuestion
+
+    if text is None:
+        return None, None
+    low, colon, high = (part.strip() for part in text.partition(":"))
+    try:
+        if not colon or max(len(low), len(high)) > 18:
+            raise ValueError
+        return (int(low) if low else None), (int(high) if high else None)
+    except ValueError:
+        raise BadQuestion(
+            f"expected a range of cycles such as 1000:2000, got {text[:60]!r}"
+        ) from None
 
 
 ReportPath: TypeAlias = Annotated[

@@ -1,4 +1,4 @@
-"""Lists of ``tilescope trace``: stretches by cause, and idle tiles of a step."""
+"""Lists of ``tilescope trace``: stretches, statistics, waits, critical path, idle tiles."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from tilescope.console import Column, print_json, print_line, print_table, report_json
 
 if TYPE_CHECKING:
+    from tilescope.analyser.trace import CriticalSpan
     from tilescope.reports import Report
 
-__all__ = ["Cause", "StretchList", "show_idle", "show_stretches"]
+__all__ = [
+    "Cause",
+    "StretchList",
+    "show_critical_path",
+    "show_idle",
+    "show_statistics",
+    "show_stretches",
+    "show_waits",
+]
 
 
 class Cause(StrEnum):
@@ -102,6 +111,161 @@ def show_stretches(
         print_line(f"… {len(rows) - shown.top:,} more; --top N shows more, --json all")
     place = f"{rows[0].start_cycle}:{rows[0].end_cycle}"
     print_line(f"Next: tilescope trace {report.path.parent} --range {place}")
+
+
+def show_waits(
+    report: Report,
+    cycles: tuple[int | None, int | None],
+    ipus: Sequence[int] | None,
+    *,
+    as_json: bool,
+    top: int,
+) -> None:
+    """Print who waits for whom in a range, the longest waits first.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range, an unknown IPU, or a range with too many syncs.
+    """
+    from tilescope.analyser.trace import waits
+
+    waited = waits(report, *cycles, ipus)
+    if as_json:
+        print_json(report_json(report) | asdict(waited))
+        return
+    print_line(f"Waits in {report.path}, cycles {waited.start_cycle:,} to {waited.end_cycle:,}")
+    print_line(f"{waited.n_waits:,} waits for other IPUs, {waited.cycles:,} cycles")
+    if not waited.rows:
+        return
+    print_line()
+    rows = sorted(waited.rows, key=lambda row: -row.cycles)[:top]
+    print_table(
+        [
+            *_numbers("IPU", "From", "Cycles", "Waits for IPU"),
+            Column("Step of that IPU before the sync"),
+        ],
+        [
+            (
+                str(row.ipu_id),
+                f"{row.start_cycle:,}",
+                f"{row.cycles:,}",
+                str(row.late_ipu_id),
+                row.late_step,
+            )
+            for row in rows
+        ],
+    )
+    if waited.n_waits > len(rows):
+        print_line(f"… {waited.n_waits - len(rows):,} more; --top N shows more, up to 200")
+
+
+def show_statistics(
+    report: Report,
+    cycles: tuple[int | None, int | None],
+    ipus: Sequence[int] | None,
+    *,
+    as_json: bool,
+    top: int,
+) -> None:
+    """Print the statistics of a range by name of step, those with most cycles first.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range, an unknown IPU, or a range with too many executions.
+    """
+    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.trace import KINDS, name_statistics
+
+    found = name_statistics(report, *cycles, ipus)
+    if as_json:
+        print_json(report_json(report) | asdict(found))
+        return
+    labels = {kind.name: kind.label for kind in KINDS}
+    place = f"cycles {found.start_cycle:,} to {found.end_cycle:,}"
+    print_line(f"Statistics of {report.path}, {place}, in cycles")
+    print_line()
+    print_table(
+        [
+            Column("Name"),
+            Column("Kind"),
+            *_numbers("Count", "Total", "Share", "Mean", "Least", "p50", "p99", "Most"),
+        ],
+        [
+            (
+                row.name,
+                labels[row.kind],
+                f"{row.count:,}",
+                f"{row.cycles:,}",
+                format_percent(100 * row.share),
+                f"{row.mean_cycles:,.0f}",
+                f"{row.min_cycles:,}",
+                f"{row.median_cycles:,}",
+                f"{row.p99_cycles:,}",
+                f"{row.max_cycles:,}",
+            )
+            for row in found.rows[:top]
+        ],
+    )
+    if len(found.rows) > top:
+        print_line(f"… {len(found.rows) - top:,} more; --top N shows more, --json all")
+
+
+def show_critical_path(report: Report, run_id: int | None, *, as_json: bool, top: int) -> None:
+    """Print the critical path of a run, of the first one if none is named, in order of time.
+
+    Raises
+    ------
+    BadQuestion
+        For an unknown run, or one with too many syncs.
+    """
+    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.summary.overview import why_no_run
+    from tilescope.analyser.trace import critical_spans, extent
+
+    runs = extent(report).runs
+    if not runs and run_id is None:
+        if as_json:
+            print_json(report_json(report) | {"run_id": None, "spans": []})
+        else:
+            print_line(why_no_run(report))
+        return
+    run_id = runs[0].run_id if run_id is None else run_id
+    spans = critical_spans(report, run_id)
+    if as_json:
+        print_json(
+            report_json(report) | {"run_id": run_id, "spans": [asdict(span) for span in spans]}
+        )
+        return
+    whole = sum(span.cycles for span in spans)
+    print_line(f"Critical path of run {run_id} of {report.path}: {whole:,} cycles")
+    print_line()
+    print_table(
+        [*_numbers("IPU", "Cycles", "% of path")],
+        [
+            (str(ipu_id), f"{cycles:,}", format_percent(100 * cycles / whole))
+            for ipu_id, cycles in sorted(_by_ipu(spans).items())
+        ],
+    )
+    print_line()
+    print_table(
+        [*_numbers("IPU", "From", "Cycles"), Column("Last step, which the others wait for")],
+        [
+            (str(span.ipu_id), f"{span.start_cycle:,}", f"{span.cycles:,}", span.step)
+            for span in spans[:top]
+        ],
+    )
+    if len(spans) > top:
+        print_line(f"… {len(spans) - top:,} more; --top N shows more, --json all")
+
+
+def _by_ipu(spans: Sequence[CriticalSpan]) -> dict[int, int]:
+    """Return the cycles of the spans on every IPU."""
+    sums: dict[int, int] = {}
+    for span in spans:
+        sums[span.ipu_id] = sums.get(span.ipu_id, 0) + span.cycles
+    return sums
 
 
 def show_idle(

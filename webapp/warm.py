@@ -6,8 +6,11 @@ import logging
 import threading
 
 from tilescope.analyser import trace
+from tilescope.analyser.advice.insights import insights
+from tilescope.analyser.advice.ledger import ledger
 from tilescope.analyser.memory.liveness import curve
 from tilescope.analyser.memory.tile_memory import tile_memory
+from tilescope.analyser.ranking import ranked_insights
 from tilescope.analyser.summary.summarise import summarise
 from tilescope.webapp.library import Library
 
@@ -32,6 +35,9 @@ def _warm(library: Library) -> None:
         for entry in library.found()[:1]:
             with library.opened(entry.report_id) as report:
                 summarise(report)
+                insights(report)
+                ranked_insights(report)
+                ledger(report)
                 tile_memory(report, "category")
                 curve(report)
                 extent = trace.extent(report)

@@ -216,7 +216,10 @@ class Parts:
         # One tile is read alone; several are read with what lies between them.
         low, high = int(tiles.min()), int(tiles.max()) + 1
         columns = lowered_parts(report, low, high, "variable_id", "bytes")
-        tile = np.repeat(np.arange(low, high, dtype=np.int32), np.diff(first[low : high + 1]))
+        n_parts = np.diff(first[low : high + 1])
+        tile = np.repeat(np.arange(low, high, dtype=np.int32), n_parts)
+        is_chosen = np.zeros(high - low, dtype=np.bool_)
+        is_chosen[tiles - low] = True
         index = variable_positions(report, columns["variable_id"])
         is_always = np.array(variable_columns(report)["is_always_live"], dtype=np.bool_)[index]
         always = []
@@ -224,7 +227,7 @@ class Parts:
             n_bytes = np.zeros(target(report).n_tiles, dtype=np.int64)
             np.add.at(n_bytes, tile[chosen], columns["bytes"][chosen])
             always.append(n_bytes)
-        comes_and_goes = ~is_always & np.isin(tile, tiles)
+        comes_and_goes = ~is_always & np.repeat(is_chosen, n_parts)
         place = np.searchsorted(tiles.astype(np.int32), tile[comes_and_goes])
         variable = columns.pop("variable_id")[comes_and_goes]
         n_bytes = columns.pop("bytes")[comes_and_goes]

@@ -43,6 +43,10 @@ _ENTRIES = {
 _SWITCHES = {"half_weights": "--half-weights", "counts_overflows": "--count-overflows"}
 
 
+#: What has tiles of its own.
+_OWN_TILES = frozenset({"tiles", "machine"})
+
+
 def measuring_command(report: Report, flags: Mapping[str, str | None]) -> str:
     """Return the command that measures some remedies; empty where the program has to change.
 
@@ -65,11 +69,12 @@ def measuring_command(report: Report, flags: Mapping[str, str | None]) -> str:
     if trains:
         words += _of_training(facts)
     is_preset = machine.preset_tiles_per_ipu is not None
-    words += ["--machine", machine.name if is_preset else f"{machine.name}.toml"]
+    if "machine" not in flags:
+        words += ["--machine", machine.name if is_preset else f"{machine.name}.toml"]
     n_ipus = machine.n_ipus * (2 if "ipus" in flags else 1)
     if n_ipus > 1:
         words += ["--ipus", str(n_ipus)]
-    if machine.tiles_per_ipu != machine.preset_tiles_per_ipu and "tiles" not in flags:
+    if machine.tiles_per_ipu != machine.preset_tiles_per_ipu and not flags.keys() & _OWN_TILES:
         words += ["--tiles", str(machine.tiles_per_ipu)]
     n_rounds = micro_batches(report)
     if "batch" in facts:

@@ -1,5 +1,6 @@
 """The execution trace: extent, bars of a window, figures of a range, single slices and steps."""
 
+from tilescope.analyser.trace.critical import CriticalSpan, critical_spans
 from tilescope.analyser.trace.details import (
     StepCost,
     StepDetails,
@@ -25,9 +26,16 @@ from tilescope.analyser.trace.idle import (
     idle_tiles_of,
     number_ranges,
 )
-from tilescope.analyser.trace.kinds import KINDS, SliceKind
 from tilescope.analyser.trace.listing import Execution, ExecutionList, executions
 from tilescope.analyser.trace.matches import Matches, Occurrence
+from tilescope.analyser.trace.notes import (
+    PlacedNote,
+    add_note,
+    copy_notes,
+    placed_notes,
+    remove_note,
+    shared_notes,
+)
 from tilescope.analyser.trace.stage_slices import (
     StagePicture,
     StageSlice,
@@ -48,6 +56,7 @@ from tilescope.analyser.trace.summary import (
 )
 from tilescope.analyser.trace.tile_lane import FIRST_TILE_LEVEL, MOST_TILES
 from tilescope.analyser.trace.view import (
+    STEPS_LEVEL,
     VIEWS,
     Extent,
     Lane,
@@ -60,14 +69,19 @@ from tilescope.analyser.trace.view import (
     names,
     window,
 )
+from tilescope.analyser.trace.wait import Wait, WaitList, waits
+from tilescope.reports.bars.kinds import KINDS
+from tilescope.reports.schema.vocabulary import SliceKind
 
 __all__ = [
     "FIRST_TILE_LEVEL",
     "KINDS",
     "MOST_TILES",
+    "STEPS_LEVEL",
     "VIEWS",
     "CauseShare",
     "Contributor",
+    "CriticalSpan",
     "Execution",
     "ExecutionList",
     "Extent",
@@ -81,6 +95,7 @@ __all__ = [
     "Names",
     "NumberedMatch",
     "Occurrence",
+    "PlacedNote",
     "RangeStatistics",
     "RangeSummary",
     "RunExtent",
@@ -97,7 +112,12 @@ __all__ = [
     "TileHistogram",
     "TrackExtent",
     "VertexRow",
+    "Wait",
+    "WaitList",
     "Window",
+    "add_note",
+    "copy_notes",
+    "critical_spans",
     "executions",
     "extent",
     "first_execution",
@@ -108,12 +128,16 @@ __all__ = [
     "name_statistics",
     "names",
     "number_ranges",
+    "placed_notes",
     "range_summary",
+    "remove_note",
     "search",
+    "shared_notes",
     "slice_at",
     "stage_picture",
     "step_details",
     "stretches",
     "tile_histogram",
+    "waits",
     "window",
 ]

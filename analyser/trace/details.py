@@ -13,8 +13,8 @@ from tilescope.analyser.program.compute_sets import ComputeSetVertices, compute_
 from tilescope.analyser.program.training_links import TrainingLinks, links_of_step
 from tilescope.analyser.time.execution import costs, steps
 from tilescope.analyser.trace.index import trace_of
-from tilescope.analyser.trace.kinds import KINDS
 from tilescope.reports import figures, schema
+from tilescope.reports.bars.kinds import KINDS
 from tilescope.reports.schema.vocabulary import SYNC_ZONES
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import numpy as np
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.time.execution import executed
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.kinds import GROUP, KINDS
 from tilescope.analyser.trace.matches import (
     Matches,
     Occurrence,
@@ -20,6 +19,7 @@ from tilescope.analyser.trace.matches import (
     matching_steps,
 )
 from tilescope.analyser.trace.view import checked_ipus, lanes_of_level
+from tilescope.reports.bars.kinds import GROUP, KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

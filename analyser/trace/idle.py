@@ -12,8 +12,8 @@ from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.machine.patterns import pattern
 from tilescope.analyser.time.execution import costs, steps
 from tilescope.analyser.trace.index import trace_of
-from tilescope.analyser.trace.kinds import KINDS
 from tilescope.analyser.trace.matches import matching_steps
+from tilescope.reports.bars.kinds import KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

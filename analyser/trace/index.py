@@ -21,12 +21,12 @@ from tilescope.analyser.time.execution import (
     steps,
     track_rows,
 )
-from tilescope.analyser.trace.kinds import RUN, classify
-from tilescope.analyser.trace.lane import SliceLane
-from tilescope.analyser.trace.paths import PathTable, build_paths
 from tilescope.analyser.trace.sections import GroupCache, Limits, TrackSections, joined_ranges
-from tilescope.analyser.trace.timeline import Repeats, Timeline, build_timeline
 from tilescope.reports import DamagedReport, schema
+from tilescope.reports.bars.kinds import RUN, classify
+from tilescope.reports.bars.lane import SliceLane
+from tilescope.reports.bars.paths import PathTable, build_paths
+from tilescope.reports.bars.timeline import Repeats, Timeline, build_timeline
 
 if TYPE_CHECKING:
     from tilescope.reports import Report

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.kinds import KINDS, kind_numbers
+from tilescope.analyser.trace.kinds import kind_numbers
 from tilescope.analyser.trace.sections import TrackSections
-from tilescope.analyser.trace.timeline import Piece, Timeline
 from tilescope.analyser.trace.view import checked_ipus, checked_range
+from tilescope.reports.bars.kinds import KINDS
+from tilescope.reports.bars.timeline import Piece, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -13,8 +13,8 @@ from tilescope.analyser.search import search_words, words_fit
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.kinds import kind_numbers
 from tilescope.analyser.trace.sections import TrackSections
-from tilescope.analyser.trace.timeline import Timeline
 from tilescope.analyser.trace.view import checked_ipus
+from tilescope.reports.bars.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tilescope.analyser.trace.group import TrackGroup
-from tilescope.analyser.trace.lane import Bars, GrowingBars, SliceLane, rebinned_bars
+from tilescope.reports.bars.group import TrackGroup
+from tilescope.reports.bars.lane import Bars, GrowingBars, SliceLane, rebinned_bars
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilescope.analyser.time.execution import TrackRow
-    from tilescope.analyser.trace.paths import PathTable
-    from tilescope.analyser.trace.timeline import Piece, Timeline
+    from tilescope.reports.bars.paths import PathTable
+    from tilescope.reports.bars.timeline import Piece, Timeline
 
 __all__ = ["GroupCache", "Limits", "Section", "TrackSections", "joined_ranges"]
 

@@ -11,9 +11,9 @@ import numpy as np
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.kinds import KINDS
 from tilescope.analyser.trace.listing import rounds_in_range
 from tilescope.analyser.trace.view import checked_ipus, checked_range
+from tilescope.reports.bars.kinds import KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

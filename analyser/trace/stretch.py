@@ -18,8 +18,8 @@ from tilescope.analyser.trace.view import checked_ipus, checked_range
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilescope.analyser.trace.timeline import Timeline
     from tilescope.reports import Report
+    from tilescope.reports.bars.timeline import Timeline
 
 __all__ = ["CauseShare", "Stretch", "Stretches", "maximal_stretches", "stretches"]
 

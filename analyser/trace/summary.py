@@ -10,10 +10,10 @@ import numpy as np
 from tilescope.analyser.time.data_dependent import is_measured, measured
 from tilescope.analyser.time.execution import totals as run_totals
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.kinds import KINDS
-from tilescope.analyser.trace.timeline import Piece, Timeline
 from tilescope.analyser.trace.view import checked_ipus, checked_range
 from tilescope.reports import figures
+from tilescope.reports.bars.kinds import KINDS
+from tilescope.reports.bars.timeline import Piece, Timeline
 from tilescope.reports.schema.vocabulary import PHASES, PROGRAM_KINDS, SLICE_KINDS
 
 if TYPE_CHECKING:

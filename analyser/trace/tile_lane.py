@@ -8,14 +8,14 @@ import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.time.execution import costs
-from tilescope.analyser.trace.lane import SliceLane
 from tilescope.analyser.validation import require_below
+from tilescope.reports.bars.lane import SliceLane
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilescope.analyser.trace.group import TrackGroup
     from tilescope.analyser.trace.index import Trace
+    from tilescope.reports.bars.group import TrackGroup
 
 __all__ = ["FIRST_TILE_LEVEL", "MOST_TILES", "busy_cycles", "tile_lanes"]
 

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.trace.group import TrackGroup
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.lane import Bars, SliceLane, join_bars
 from tilescope.analyser.trace.tile_lane import (
     FIRST_TILE_LEVEL,
     MOST_TILES,
     busy_cycles,
     tile_lanes,
 )
+from tilescope.reports.bars.group import TrackGroup
+from tilescope.reports.bars.lane import Bars, SliceLane, join_bars
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
 __all__ = [
+    "STEPS_LEVEL",
     "VIEWS",
     "Extent",
     "Lane",
@@ -42,6 +43,8 @@ __all__ = [
 #: Returns lanes of a section.
 LanesOf = Callable[[TrackGroup], list[SliceLane]]
 VIEWS = ("flame", "calls", "flat")
+#: Level of the lane of all steps.
+STEPS_LEVEL = -2
 #: Widest window that is answered, pixels.
 MAX_PIXELS = 20_000
 
@@ -88,7 +91,8 @@ class Names:
 class Lane:
     """One lane: ``level`` counts from 0 below the bar of runs, which has -1.
 
-    Lanes of tiles have the number of the tile plus ``FIRST_TILE_LEVEL``.
+    The lane of all steps has ``STEPS_LEVEL``, lanes of tiles the number of the tile plus
+    ``FIRST_TILE_LEVEL``.
     """
 
     ipu_id: int
@@ -199,12 +203,15 @@ class Lanes(NamedTuple):
         IPUs of which only one flat lane is shown, whatever the view.
     tiles
         Tiles with a lane of their own below their IPU's, at most 16; see `tile_lanes`.
+    has_steps
+        Whether there is one lane of all steps as well.
     """
 
     ipus: Sequence[int] | None = None
     view: str = "flame"
     collapsed: Sequence[int] = ()
     tiles: Sequence[int] = ()
+    has_steps: bool = False
 
 
 def window(
@@ -242,7 +249,7 @@ def window(
     """
     trace = trace_of(report)
     start, end = checked_range(trace, start, end)
-    ipus, view, collapsed, tiles = Lanes() if chosen is None else chosen
+    ipus, view, collapsed, tiles, has_steps = Lanes() if chosen is None else chosen
     if not 1 <= width_px <= MAX_PIXELS:
         raise BadQuestion(f"the width must be 1 to {MAX_PIXELS} pixels; {width_px} was given")
     if view not in VIEWS:
@@ -264,6 +271,9 @@ def window(
         run_lane = trace.run_lanes[ipu_id, track]
         results = [(-1, run_lane.bars(*place, 0, len(run_lane.start)))]
         lanes_of = partial(TrackGroup.lanes, view=how)
+        if has_steps:
+            (bars,) = sections.bars("flat", partial(TrackGroup.lanes, view="flat"), 1, place)
+            results.append((STEPS_LEVEL, bars))
         results += enumerate(sections.bars(how, lanes_of, sections.n_levels(how), place))
         if track == min(other_ipu for ipu, other_ipu in trace.keys if ipu == ipu_id):
             for tile, cycles in tile_cycles.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ from tests.analyser.small_report import Shape
 from tests.generated_report import generate_report
 
 from tilescope import analyser
+from tilescope.analyser.advice import experiments as experiments_module
 from tilescope.analyser.advice import needed_memory, remedy_command, training_sizes
 from tilescope.analyser.advice import remedy as module
+from tilescope.analyser.advice.experiments import experiments
 from tilescope.analyser.advice.remedy import (
     Excess,
     FitAdvice,
@@ -19,6 +22,7 @@ from tilescope.analyser.advice.remedy import (
     fit_verdict,
 )
 from tilescope.analyser.errors import BadQuestion
+from tilescope.analyser.machine.target import target
 from tilescope.analyser.memory import uses as memory_uses
 from tilescope.analyser.memory.tile_memory import largest_tiles
 from tilescope.analyser.time.figures import missing_bytes
@@ -125,6 +129,30 @@ def test_commands_repeat_the_run(variation, monkeypatch: pytest.MonkeyPatch) -> 
     )
     assert results["ipus"].startswith("tilescope run net.onnx --machine small.toml --ipus 4")
     assert results["exchange_code"] == ""
+
+
+def test_experiments_repeat_the_run_in_half_and_on_another_machine(
+    variation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = variation(Shape())
+    assert experiments(report) == ()  # a graph of the graph API
+    for reader in (experiments_module, remedy_command, training_sizes):
+        monkeypatch.setattr(
+            reader, "provenance", lambda _: {"model_sha256": "0", "model_name": "m"}
+        )
+    machine = replace(target(report), name="gc200", preset_tiles_per_ipu=1472, tiles_per_ipu=64)
+    for reader in (experiments_module, remedy_command):
+        monkeypatch.setattr(reader, "target", lambda _: machine)
+    ipus = f" --ipus {machine.n_ipus}" if machine.n_ipus > 1 else ""
+    assert {one.title: one.command for one in experiments(report)} == {
+        "In half precision": f"tilescope run m.onnx --machine gc200{ipus} --tiles 64"
+        " --precision half --report half",
+        "On bow": f"tilescope run m.onnx{ipus} --machine bow --report machine",
+    }
+    monkeypatch.setattr(
+        experiments_module, "provenance", lambda _: {"model_sha256": "0", "precision": "half"}
+    )
+    assert [one.title for one in experiments(report)] == ["On bow"]
 
 
 def test_a_model_in_half_is_not_made_half_again(variation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -367,6 +367,7 @@ def test_flat_view_collapsed_ipus_and_merged_slices_are_described(page: Page) ->
     page.get_by_text("Flat", exact=True).click()
     assert wait_for(page, "view") == "flat"
     poll(page, f"{VIEWER}.data.get('0.0')?.lanes.length", 2)
+    page.locator("#trace-rows-shown").click()
     page.locator("#trace-ipus").fill("1")
     assert wait_for(page, "ipus") == "1"
     poll(page, f"{VIEWER}.groups.map((group) => group.ipu).join()", "1")

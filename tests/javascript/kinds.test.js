@@ -28,5 +28,5 @@ test('tiles are a list of numbers and ranges, sixteen at most', () => {
 
 test('shares are short', () => {
   const texts = [0, 0.0004, 0.001, 0.0995, 0.553, 1].map((share) => space.shareText(share));
-  assert.deepEqual(texts, ['–', '< 0.1 %', '0.1 %', '10 %', '55 %', '100 %']);
+  assert.deepEqual(texts, ['–', '<0.1 %', '0.1 %', '10 %', '55 %', '100 %']);
 });

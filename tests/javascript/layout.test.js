@@ -16,12 +16,12 @@ function total(groups, room) {
 
 test('rows fill their room, within their limits', () => {
   const one = space.rowHeights([open(5)], 480);
-  assert.deepEqual(plain(one), {run: 20, step: 32, activity: 240, strip: 0});
+  assert.deepEqual(plain(one), {run: 20, names: 32, step: 32, activity: 240, strip: 0});
   const four = Array.from({length: 4}, () => open(4));
   assert.ok(total(four, 560) <= 560 && total(four, 560) > 560 - 8);
   // Where there is no room, the least heights stay, and the rows scroll.
   assert.deepEqual(plain(space.rowHeights(Array.from({length: 8}, () => open(6)), 400)), {
-    run: 20, step: 18, activity: 30, strip: 0,
+    run: 20, names: 0, step: 18, activity: 30, strip: 0,
   });
   assert.ok(space.rowHeights([open(5, 10)], 480).step < 32);
 });
@@ -37,9 +37,11 @@ test('sixty-four groups are strips that fit', () => {
 });
 
 test('a group has its rows one below the other', () => {
-  const heights = {run: 20, step: 18, activity: 40, strip: 9};
+  const heights = {run: 20, names: 32, step: 18, activity: 40, strip: 9};
   const rows = space.rowsOf(open(2), heights);
-  assert.deepEqual(plain(rows.map(({type, top}) => [type, top])), [['runs', 0], ['share', 20], ['slices', 60], ['slices', 78]]);
+  assert.deepEqual(plain(rows.map(({type, top}) => [type, top])), [
+    ['runs', 0], ['names', 20], ['share', 52], ['slices', 92], ['slices', 110],
+  ]);
   const lanes = [{level: -1}, {level: 0}, {level: 1}, {level: 2}];
   space.placeLanes(lanes, rows);
   assert.deepEqual(plain(lanes).map((lane) => lane.height), [20, 18, 18, 0]);
@@ -81,4 +83,12 @@ test('a bitmap has whole pixels: a stack, or the dominant kind where it is low',
   assert.deepEqual(plain(low[0]), [[0, 0, 1, 7]]);
   assert.deepEqual(plain(low[1]), [[1, 0, 2, 7]]);
   assert.deepEqual(plain(space.shareRectangles(columns, 10, 7, 0b10)[1]), []);
+});
+
+test('a long trace of many runs opens on the run of median length, any other on all', () => {
+  const runs = [[0, 100], [100, 210], [210, 240], [240, 340]].map(([start, end]) => ({start_cycle: start, end_cycle: end}));
+  const extent = {start_cycle: 0, end_cycle: 340, n_entries: 1e6, runs, tracks: [{}]};
+  assert.deepEqual(plain(space.openingRange(extent, 1000)), {start: 0, end: 100});
+  assert.deepEqual(plain(space.openingRange({...extent, n_entries: 50000}, 1000)), {start: 0, end: 340});
+  assert.deepEqual(plain(space.openingRange({...extent, runs: runs.slice(0, 1)}, 1000)), {start: 0, end: 340});
 });

@@ -390,9 +390,98 @@ interface TraceLane {
   mix: Int32Array;
   /** Shares of all kinds in the cycles of a bar, in 255ths. */
   share: Uint8Array;
+  /** Numbers of kinds in a row of `share`. */
+  nKinds: number;
+  /** Of bars of several slices, in the order of their shares: name and cycles of the longest. */
+  longestName: Int32Array;
+  longestCycles: Float32Array;
   /** Place below the top of its group, and height: 0 where nothing is to be seen, in pixels. */
   top: number;
   height: number;
+  /** See bake.js. */
+  prepared?: TracePrepared;
+  baked?: TraceBitmap;
+}
+
+/** The longest step of every pixel: name and bar are -1 where there is none. */
+interface TraceLongest {
+  cycles: Float32Array;
+  name: Int32Array;
+  bar: Int32Array;
+}
+
+/** A wait of an IPU in a sync for the one that arrives last, in cycles of each. */
+interface TraceWait {
+  ipu_id: number;
+  step_id: number;
+  start_cycle: number;
+  end_cycle: number;
+  late_ipu_id: number;
+  late_cycle: number;
+  late_step_id: number | null;
+  late_step: string;
+}
+
+/** A note where it is; null where this report does not have its steps. */
+interface TraceNote {
+  note_id: string;
+  text: string;
+  ipu_id: number;
+  start_cycle: number | null;
+  end_cycle: number | null;
+  missing: string;
+  is_shared: boolean;
+}
+
+interface TraceFlag {
+  note: TraceNote;
+  from: number;
+  to: number;
+  /** Pixels of its text; 0 where another is in its place. */
+  room: number;
+}
+
+/** A part of the critical path. */
+interface TraceSpan {
+  ipu_id: number;
+  start_cycle: number;
+  end_cycle: number;
+}
+
+/** Names of the longest steps, and the pixel of the answer where the screen begins. */
+interface TraceNamed {
+  key: string;
+  first: number;
+  columns: TraceLongest;
+  named: {pixel: number; x: number; room: number; text: string; line: number}[];
+}
+
+/** The levels of a group that are too narrow to be drawn, and where they are in it. */
+interface TraceNarrow {
+  level: number;
+  top: number;
+  height: number;
+  data: TraceData;
+  group: TraceGroup;
+}
+
+/** A picture of an answer, a column for `cell` cycles. */
+interface TraceBitmap {
+  canvas: HTMLCanvasElement;
+  /** In pixels of the screen. */
+  height: number;
+  key: unknown[];
+  cell: number;
+}
+
+/** What frames need of a lane: running sums have one value more than the lane has bars. */
+interface TracePrepared {
+  slices: Float64Array;
+  cycles: Float64Array;
+  wideCycles: Float64Array;
+  /** Bars of single slices that are at least two pixels of the answer wide. */
+  wide: Int32Array;
+  byKind: {kind: number; wide: Int32Array}[];
 }
 
 /** The lanes of one track of an IPU. */
@@ -401,6 +490,8 @@ interface TraceLanes {
   ipu: number;
   track: number;
   lanes: TraceLane[];
+  /** All steps, on one lane. */
+  steps?: TraceLane | null;
 }
 
 /** Lanes with the range and resolution that they were asked for. */
@@ -415,11 +506,16 @@ interface TraceData extends TraceLanes, TraceRange {
   levels: number;
   /** Cycles of every kind of step in every pixel; null for a tile. */
   columns: Float32Array | null;
-  bitmap?: {key: string; canvas: HTMLCanvasElement};
+  bitmap?: TraceBitmap;
+  /** By the first level that is looked at. */
+  longest?: Map<number, {key: string; columns: TraceLongest; most: number}>;
+  named?: TraceNamed;
+  longestBitmap?: TraceBitmap;
 }
 
 interface TraceAnswer extends TraceRange {
   pixels: number;
+  perPixel: number;
   groups: Map<string, TraceLanes>;
 }
 
@@ -455,6 +551,8 @@ interface TraceForm {
 /** Heights of the rows of every type, in pixels. */
 interface TraceHeights {
   run: number;
+  /** Of the names of the longest steps. */
+  names: number;
   step: number;
   activity: number;
   strip: number;
@@ -466,6 +564,12 @@ interface TraceRow {
   level: number | undefined;
   top: number;
   height: number;
+}
+
+interface TraceRun {
+  run_id: number;
+  start_cycle: number;
+  end_cycle: number;
 }
 
 interface TraceTrack {
@@ -489,6 +593,8 @@ interface TraceColours {
   kinds: string[];
   onKinds: string[];
   groups: string[];
+  /** Patterns by pixels of the screen a pixel of the page. */
+  hatches?: Map<number, CanvasPattern>;
   ink: string;
   soft: string;
   line: string;
@@ -509,6 +615,12 @@ interface TraceScene extends TraceRange {
   kinds: TraceKind[];
   /** Bit `k` is set if kind `k` is hidden. */
   hidden: number;
+  /** Cycles a pixel. */
+  cell: number;
+  /** Whether the scale is changing. */
+  isMoving: boolean;
+  /** Whom a wait between two cycles is for, as a text for some room. */
+  nameOfWait?(from: number, to: number, room: number): string;
 }
 
 interface TraceNames {
@@ -517,12 +629,18 @@ interface TraceNames {
   /** Cycles by the name of a run. */
   lengths?: Map<string, number>;
   texts?: TraceLabels;
+  /** Tint of every name as a group. */
+  tints?: Uint8Array;
+  /** Levels above every name. */
+  depths?: Uint8Array;
   label(id: number): string;
 }
 
 interface TraceSource extends TraceNames {
   json(what: string, query?: object): Promise<any>;
-  window(query: object): Promise<TraceAnswer>;
+  report: string;
+  notes(what: string, query: object, method?: string): Promise<{notes: TraceNote[]; shared: string}>;
+  window(query: object, signal?: AbortSignal): Promise<TraceAnswer>;
   loadNames(): Promise<void>;
   label(id: number): string;
   path(id: number): string;
@@ -548,6 +666,10 @@ interface TraceState {
   /** IPU, track, level and cycle of the selected slice, joined by dots. */
   at: string;
   mark: TraceRange | null;
+  /** Kept to be compared. */
+  marks: TraceRange[];
+  /** Of the address, as the server packs them. */
+  notes: string;
   tiles: number[];
   /** Keys of the pinned rows. */
   pins: string[];
@@ -564,7 +686,7 @@ interface TraceViewerParts extends AxisMotion {
   take(answer: TraceAnswer, collapsed: number[], view: string, side: number): void;
   loadOverview(): Promise<void>;
   // find.js
-  click(at: TracePoint): Promise<void>;
+  click(at: TracePoint, event?: PointerEvent): Promise<void>;
   loadSelected(): Promise<void>;
   selectOnAllPages(): void;
   goToStep(): Promise<void>;
@@ -592,6 +714,7 @@ interface TraceViewerParts extends AxisMotion {
   draw(): void;
   paint(): void;
   paintOn(canvas: HTMLCanvasElement, ratio: number): void;
+  noteMotion(): boolean;
   paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
   writeNote(): void;
   contents(lane: TraceLane, i: number): string;
@@ -600,6 +723,37 @@ interface TraceViewerParts extends AxisMotion {
   showTooltip(title: string, colour: string, lines: string[], at: TracePoint): void;
   hover(at: TracePoint | null): void;
   say(text: string, isError?: boolean): void;
+  // notes.js
+  readonly chosenRange: (TraceRange & {ipu: number}) | null;
+  loadNotes(): Promise<void>;
+  takeNotes(asked: Promise<{notes: TraceNote[]; shared: string}>): Promise<void>;
+  askNote(): void;
+  removeNote(note: TraceNote): void;
+  keepMark(): void;
+  paintMarks(context: CanvasRenderingContext2D, width: number, height: number): void;
+  paintNotes(context: CanvasRenderingContext2D, width: number, height: number): void;
+  noteAt(at: TracePoint | null): TraceNote | null;
+  hoverNote(note: TraceNote, at: TracePoint): void;
+  clickNote(note: TraceNote, isRemoval: boolean): void;
+  // waits.js
+  requestWaits(): void;
+  hasWaits(): boolean;
+  loadWaits(): Promise<void>;
+  groupOf(ipu: number): TraceGroup | undefined;
+  paintWaits(context: CanvasRenderingContext2D, width: number, height: number): void;
+  paintCritical(context: CanvasRenderingContext2D, group: TraceGroup, y: number, scene: TraceScene): void;
+  followWait(direction: 'forth' | 'back'): void;
+  waitLevel(wait: TraceWait): number;
+  // longest.js
+  boxOf(group: TraceGroup): TraceNarrow | null;
+  columnsOf(box: TraceNarrow): {columns: TraceLongest; most: number};
+  paintLongest(context: CanvasRenderingContext2D, box: TraceNarrow, y: number, scene: TraceScene): void;
+  namesOf(group: TraceGroup): TraceNamed | null;
+  paintNames(context: CanvasRenderingContext2D, group: TraceGroup, row: TraceRow, y: number, scene: TraceScene): void;
+  nameAt(at: TracePoint | null): {box: TraceNarrow; pixel: number; columns: TraceLongest} | null;
+  longestAt(at: TracePoint | null): {box: TraceNarrow; pixel: number; columns: TraceLongest} | null;
+  hoverLongest(found: {box: TraceNarrow; pixel: number; columns: TraceLongest}, at: TracePoint): void;
+  goToLongest(found: {box: TraceNarrow; pixel: number; columns: TraceLongest}): Promise<void>;
   // kinds.js
   paintLegend(): void;
   updateLegend(): void;
@@ -637,6 +791,19 @@ interface TraceViewer extends TraceViewerParts {
   /** Whether marks are not to snap to edges of slices. */
   isSnapOff?: boolean;
   /** A slice that is to be scrolled to once its group is loaded. */
+  notes: TraceNote[];
+  flags?: TraceFlag[];
+  dialog?: HTMLDialogElement;
+  waits: TraceWait[];
+  /** The window that they are of. */
+  waitsKey: string;
+  waitsLater?: ReturnType<typeof setTimeout>;
+  /** By run. */
+  critical: Map<number, TraceSpan[]>;
+  /** Of the canvas, for the widths of names. */
+  context?: CanvasRenderingContext2D;
+  /** The first level of every group that is not resolved. */
+  unresolved?: Map<string, number>;
   unseen?: {ipu_id: number; track: number; level: number; side?: number} | null;
   /** Pixels for the rows that the user chose. */
   split?: number;
@@ -679,6 +846,10 @@ interface TraceViewer extends TraceViewerParts {
   /** Number of a step whose first execution is to be shown. */
   wantedStep: string | undefined;
   missing: string;
+  /** What is shown of a report at first. */
+  opening: TraceRange;
+  /** Of the baseline. */
+  runs?: TraceRun[];
   /** Of the baseline. */
   source: TraceSource | null;
   sources: TraceSource[];
@@ -698,11 +869,14 @@ interface TraceViewer extends TraceViewerParts {
   /** The requests for matches, one after the other. */
   steps?: Promise<void>;
   last?: TracePoint | null;
-  asked: number;
-  inFlight: boolean;
+  /** The requests under way: `serves` says whether they bring what is missing now. */
+  asking: {stop: AbortController; serves(viewer: TraceViewer): boolean} | null;
   failed: string;
   frame?: number;
   frames: number[];
+  /** Cycles a pixel of the last frame, and the frame after motion. */
+  scale?: number;
+  still?: ReturnType<typeof setTimeout>;
   firstPaint?: number;
   slices?: number;
   bars?: number;
@@ -727,6 +901,22 @@ interface TraceSpace {
   MOST_GROUPS: number;
   KINDS: number;
   rowHeights(groups: TraceForm[], room: number): TraceHeights;
+  marksOf(text: string): TraceRange[];
+  marksText(marks: TraceRange[]): string;
+  toggledMark(marks: TraceRange[], mark: TraceRange): TraceRange[];
+  noteFlags(notes: TraceNote[], range: TraceRange, width: number, measure: (text: string) => number): TraceFlag[];
+  waitAt(waits: TraceWait[], ipu: number, cycle: number): TraceWait | null;
+  shownWaits(waits: TraceWait[], range: TraceRange, perPixel: number, selected: TraceSlice | null): TraceWait[];
+  waitText(wait: TraceWait, room: number, measure: (text: string) => number): string;
+  guessedWidth(): number;
+  openingRange(extent: {
+    start_cycle: number; end_cycle: number; n_entries: number; runs: TraceRun[]; tracks: object[];
+  }, width: number): TraceRange;
+  runWords(range: TraceRange, runs: TraceRun[]): string;
+  paintRuns(
+    context: CanvasRenderingContext2D, viewer: {extent: TraceRange; opening: TraceRange; runs?: TraceRun[]}, box: TraceBox,
+    colours: TraceColours,
+  ): void;
   rowsOf(group: TraceForm, heights: TraceHeights): TraceRow[];
   placeLanes(lanes: TraceLane[], rows: TraceRow[]): void;
   shareColumns(lanes: TraceLane[], pixels: number, perPixel: number): Float32Array;
@@ -736,7 +926,49 @@ interface TraceSpace {
   shareText(share: number): string;
   scrollTo(top: number, bottom: number, scroll: number, first: number, last: number): number;
   tileLevel(tile: number): number;
-  visibleBars(data: TraceRange, lane: TraceLane, range: TraceRange): {from: number; stop: number; slices: number};
+  WAIT: number;
+  STEPS_LEVEL: number;
+  textWidth(context: CanvasRenderingContext2D, text: string): number;
+  unresolvedLevel(shares: number[], before: number): number;
+  depthsOf(source: TraceNames): Uint8Array;
+  longestColumns(
+    lane: TraceLane, options: {level: number; depths: Uint8Array; cell: number; pixels: number; hidden: number},
+  ): TraceLongest;
+  lastLevels(path: string, room: number, measure: (text: string) => number): string;
+  namedColumns(
+    columns: TraceLongest, from: number, to: number,
+    options: {
+      width: number; lines: number; most: number; textOf: (id: number) => string; measure: (text: string) => number;
+    },
+  ): TraceNamed['named'];
+  prepareLane(lane: TraceLane, perPixel: number): TracePrepared;
+  firstOf(lane: TraceLane, list: Int32Array, cycle: number): number;
+  seenOf(data: TraceRange & {perPixel: number}, lane: TraceLane, range: TraceRange): {bars: number; slices: number; resolved: number};
+  narrowColumns(lane: TraceLane, perPixel: number, cell: number, pixels: number): Int32Array;
+  pixelsOf(data: TraceRange, cell: number): number;
+  bitmapOf(
+    kept: TraceBitmap | undefined, data: TraceRange, wanted: {height: number; key: unknown[]; cell: number; isMoving: boolean},
+    paint: (context: CanvasRenderingContext2D, pixels: number) => void,
+  ): TraceBitmap;
+  resampled(columns: Float32Array, perPixel: number, cell: number, pixels: number): Float32Array;
+  packedColour(colour: string, opacity?: number): number;
+  isHatched(x: number, y: number): boolean;
+  fillOf(context: CanvasRenderingContext2D, kind: number, scene: {colours: TraceColours; ratio: number}): string | CanvasPattern;
+  bakedPixels(
+    lane: TraceLane, owner: Int32Array, height: number,
+    scene: {colours: TraceColours; hidden: number; matches: Uint8Array | null; source: TraceNames},
+  ): Uint32Array;
+  paintBaked(
+    context: CanvasRenderingContext2D, data: TraceRange & {perPixel: number}, lane: TraceLane, box: TraceBox, scene: TraceScene,
+  ): void;
+  stretch(
+    context: CanvasRenderingContext2D, bitmap: TraceBitmap, data: TraceRange, box: TraceBox, scene: TraceScene,
+  ): void;
+  tintOf(source: TraceNames, id: number): number;
+  firstEndingAfter(lane: TraceLane, cycle: number): number;
+  firstBeginningAt(lane: TraceLane, cycle: number): number;
+  isFine(perPixel: number, wanted: number): boolean;
+  windowOf(range: TraceRange, extent: TraceRange, wanted: number, around: number): TraceRange & {pixels: number; perPixel: number};
   connectSplitter(viewer: TraceViewer): void;
   GAP: number;
   RULER: number;
@@ -789,6 +1021,7 @@ interface TraceSpace {
   Overview: new (element: HTMLElement, viewer: TraceViewer) => TraceOverview;
   viewerIn(root: HTMLElement): TraceViewer;
   connectInput(viewer: TraceViewer): void;
+  writeRows(viewer: TraceViewer): void;
   make<K extends keyof HTMLElementTagNameMap>(
     tag: K, className: string, parent?: Element,
   ): HTMLElementTagNameMap[K];
@@ -801,7 +1034,7 @@ interface TraceSpace {
   edgeNear(lane: TraceLane, cycle: number, reach: number): number;
   barAt(lane: TraceLane, cycle: number, reach: number): number;
   paintLane(
-    context: CanvasRenderingContext2D, data: TraceRange, lane: TraceLane, box: TraceBox,
+    context: CanvasRenderingContext2D, data: TraceRange & {perPixel: number}, lane: TraceLane, box: TraceBox,
     scene: TraceScene,
   ): [number, number];
   paintRuler(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.generated_report import generate_report
 
 from tilescope import analyser
 from tilescope.analyser import trace
@@ -75,6 +76,10 @@ def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -
         (("--idle", "9999"), "does not exist in this report; its steps are"),
         (("--idle", "no such words"), "give other words, or the number"),
         (("--idle", "0", "--run", "0"), "neither a range or run nor --stretches"),
+        (("--waits", "--stretches"), "--waits takes neither"),
+        (("--statistics", "--waits"), "--statistics takes"),
+        (("--critical-path", "--waits"), "takes --run and no other list"),
+        (("--critical-path", "--run", "77"), "run 77 does not exist"),
         (("--cause", "weather"), "'exchange', 'sync', 'waiting'"),
     ],
 )
@@ -103,6 +108,52 @@ def test_stretches_are_the_analysers(tilescope: Run, reports_directory: Path) ->
     assert "--json all" in lines
     assert f"Next: tilescope trace {path} --range" in lines
     assert "Nothing ran" in tilescope("trace", reports_directory / "no_runs", "--stretches").out
+
+
+def test_waits_are_the_analysers(tilescope: Run, reports_directory: Path, tmp_path: Path) -> None:
+    path = generate_report(tmp_path, n_tiles=8, n_ipus=2, n_steps=60, n_variables=5, n_runs=3)
+    actual = tilescope("trace", path, "--waits", "--json").json()
+    with analyser.open(path) as report:
+        expected = trace.waits(report)
+    assert actual["rows"] == [asdict(row) for row in expected.rows]
+    assert (actual["n_waits"], actual["cycles"]) == (expected.n_waits, expected.cycles)
+    longest = max(expected.rows, key=lambda row: row.cycles)
+    lines = tilescope("trace", path, "--waits", "--top", 1).out
+    assert longest.late_step in lines
+    assert f"{longest.cycles:,}" in lines
+    assert f"… {expected.n_waits - 1:,} more" in lines
+    place = f"{longest.start_cycle}:{longest.end_cycle}"
+    only = tilescope("trace", path, "--waits", "--range", place, "--ipu", longest.ipu_id, "--json")
+    assert {row["ipu_id"] for row in only.json()["rows"]} == {longest.ipu_id}
+    alone = tilescope("trace", reports_directory / "baseline", "--waits").out
+    assert "0 waits for other IPUs" in alone
+
+
+def test_statistics_are_the_analysers(tilescope: Run, reports_directory: Path) -> None:
+    path = reports_directory / "baseline"
+    answer = tilescope("trace", path, "--statistics", "--run", 0, "--json").json()
+    with analyser.open(path) as report:
+        run = trace.extent(report).runs[0]
+        expected = trace.name_statistics(report, run.start_cycle, run.end_cycle)
+    assert answer["rows"] == [asdict(row) for row in expected.rows]
+    lines = tilescope("trace", path, "--statistics", "--top", 1).out
+    assert f"{expected.rows[0].max_cycles:,}" in lines
+    assert "--json all" in lines
+
+
+def test_the_critical_path_is_the_analysers(
+    tilescope: Run, reports_directory: Path, tmp_path: Path
+) -> None:
+    path = generate_report(tmp_path, n_tiles=8, n_ipus=2, n_steps=60, n_variables=5, n_runs=3)
+    with analyser.open(path) as report:
+        expected = [trace.critical_spans(report, run_id) for run_id in range(2)]
+    for run_id, spans in enumerate(expected):
+        answer = tilescope("trace", path, "--critical-path", "--run", run_id, "--json").json()
+        assert answer["spans"] == [asdict(span) for span in spans]
+    lines = tilescope("trace", path, "--critical-path", "--top", 1).out
+    assert f"{sum(span.cycles for span in expected[0]):,} cycles" in lines
+    nothing = tilescope("trace", reports_directory / "no_runs", "--critical-path")
+    assert "Nothing ran" in nothing.out
 
 
 def test_idle_tiles_are_the_analysers(tilescope: Run, reports_directory: Path) -> None:

@@ -21,6 +21,7 @@ from tilescope.parameters import AsJson, ReportPath, TopOption, Units, UnitsOpti
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tilescope.analyser.advice.experiments import Experiment
     from tilescope.analyser.advice.insights import Consumer, Insights
     from tilescope.analyser.advice.shortfall import Shortfall
     from tilescope.analyser.advice.time_insights import TimeInsights
@@ -67,6 +68,7 @@ def register(app: typer.Typer) -> None:
         top: TopOption = 5,
     ) -> None:
         """Show whether the program fits, what takes memory and time, and what would help."""
+        from tilescope.analyser.advice.experiments import experiments
         from tilescope.analyser.advice.insights import insights as ask
         from tilescope.analyser.advice.time_insights import time_insights
         from tilescope.analyser.advice.trust import report_trust
@@ -85,10 +87,22 @@ def register(app: typer.Typer) -> None:
                     report_json(report)
                     | _as_json(insights)
                     | {"time": _time_json(time), "ranked": ranked, "trust": {"notes": trust.notes}}
+                    | {"experiments": [asdict(one) for one in experiments(report)]}
                 )
             else:
                 _print(insights, units, top)
                 _print_time(time, trust, top)
+                _print_experiments(experiments(report))
+
+
+def _print_experiments(found: Sequence[Experiment]) -> None:
+    """Print the commands that measure what another precision or machine saves."""
+    if not found:
+        return
+    print_line()
+    print_line("What another precision or machine saves, measured beside the model:")
+    for one in found:
+        print_line(f"  {one.title}: {one.command}", is_whole=True)
 
 
 def _time_json(time: TimeInsights) -> dict[str, object]:

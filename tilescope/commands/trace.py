@@ -15,8 +15,17 @@ from tilescope.parameters import (
     Units,
     UnitsOption,
     examples,
+    parse_cycles,
 )
-from tilescope.trace_lists import Cause, StretchList, show_idle, show_stretches
+from tilescope.trace_lists import (
+    Cause,
+    StretchList,
+    show_critical_path,
+    show_idle,
+    show_statistics,
+    show_stretches,
+    show_waits,
+)
 
 if TYPE_CHECKING:
     from tilescope.analyser.trace import Extent, RangeSummary
@@ -34,6 +43,9 @@ def register(app: typer.Typer) -> None:
             "trace report --run 0 --ipu 0",
             "trace report --range 1000:2000 --json",
             "trace report --stretches --top 20",
+            "trace report --statistics --run 0",
+            "trace report --waits --range 1000:2000",
+            "trace report --critical-path --run 0",
             "trace report --idle conv1",
         )
     )
@@ -72,6 +84,23 @@ def register(app: typer.Typer) -> None:
                 "--cause", help="Show the stretches of this cause only.", show_default=False
             ),
         ] = None,
+        waits: Annotated[
+            bool,
+            typer.Option("--waits", help="Show which IPU waits for which in syncs, and how long."),
+        ] = False,
+        critical: Annotated[
+            bool,
+            typer.Option(
+                "--critical-path",
+                help="Show which IPU the others wait for, span by span, in --run or the first run.",
+            ),
+        ] = False,
+        statistics: Annotated[
+            bool,
+            typer.Option(
+                "--statistics", help="Show count, cycles and their spread by name of step."
+            ),
+        ] = False,
         idle: Annotated[
             str | None,
             typer.Option(
@@ -89,9 +118,15 @@ def register(app: typer.Typer) -> None:
 
         if idle is not None and (stretches or cause or cycles is not None or run is not None):
             raise typer.BadParameter("--idle takes neither a range or run nor --stretches.")
+        if waits and (idle is not None or stretches or cause):
+            raise typer.BadParameter("--waits takes neither --idle nor --stretches nor --cause.")
+        if statistics and (critical or waits or idle is not None or stretches or cause):
+            raise typer.BadParameter("--statistics takes a range or run and no other list.")
+        if critical and (waits or idle is not None or stretches or cause or cycles is not None):
+            raise typer.BadParameter("--critical-path takes --run and no other list or range.")
         if cycles is not None and run is not None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
-        start, end = _range(cycles)
+        start, end = parse_cycles(cycles)
         with reading(path) as report:
             if idle is not None:
                 show_idle(report, idle, ipu or None, as_json=as_json, top=top)
@@ -99,6 +134,15 @@ def register(app: typer.Typer) -> None:
             recorded = extent(report)
             if run is not None:
                 start, end = _range_of_run(recorded, run)
+            if statistics:
+                show_statistics(report, (start, end), ipu or None, as_json=as_json, top=top)
+                return
+            if critical:
+                show_critical_path(report, run, as_json=as_json, top=top)
+                return
+            if waits:
+                show_waits(report, (start, end), ipu or None, as_json=as_json, top=top)
+                return
             if stretches or cause:
                 shown = StretchList(cause, as_json, top)
                 show_stretches(report, (start, end), ipu or None, shown)
@@ -108,23 +152,6 @@ def register(app: typer.Typer) -> None:
                 print_json(_as_json(report, recorded, summary))
             else:
                 _print(report, recorded, summary, units)
-
-
-def _range(text: str | None) -> tuple[int | None, int | None]:
-    """Return the range ``a:b``; an omitted end is None."""
-    from tilescope.analyser.errors import BadQuestion
-
-    if text is None:
-        return None, None
-    low, colon, high = (part.strip() for part in text.partition(":"))
-    try:
-        if not colon or max(len(low), len(high)) > 18:
-            raise ValueError
-        return (int(low) if low else None), (int(high) if high else None)
-    except ValueError:
-        raise BadQuestion(
-            f"expected a range of cycles such as 1000:2000, got {text[:60]!r}"
-        ) from None
 
 
 def _range_of_run(recorded: Extent, run_id: int) -> tuple[int, int]:

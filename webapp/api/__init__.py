@@ -15,6 +15,7 @@ _NAMES = (
     "live",
     "liveness",
     "memory",
+    "notes",
     "operations",
     "programs",
     "selection",

@@ -5,7 +5,10 @@ spaces to a multiple of eight bytes from the block's start), then the columns in
 little-endian and ``n_bars`` values long:
 ``start`` and ``duration`` (float64, cycles, start counted from the header's ``start_cycle``),
 ``name`` (int32, -1 for merged bars), ``count`` (int32), ``lane`` (uint16), ``kind`` (uint8). A row
-of the header's ``n_kinds`` shares (uint8, 255ths of its cycles) follows for every merged bar.
+of the header's ``n_kinds`` shares (uint8, 255ths of its cycles) follows for every merged bar, in
+order of bars. Then, if the header has ``has_longest``, zero bytes to a multiple of four from the
+block's start, and a value for every merged bar of ``longest_name`` (int32, the name of the longest
+of its slices, the first of equal ones; -1 if none) and ``longest_cycles`` (float32, its length).
 """
 
 from __future__ import annotations
@@ -83,6 +86,22 @@ def routes(library: Library) -> APIRouter:
         with library.opened(report_id) as report:
             summary = trace.range_summary(report, start, end, numbers_of(ipus), top=top)
         return {"ok": True, **asdict(summary)}
+
+    @router.get("/waits")
+    def list_waits(
+        report_id: str, start: _MaybeCycle = None, end: _MaybeCycle = None, ipus: _Text = ""
+    ) -> dict[str, Any]:
+        """Return who waits for whom in a range: the 200 longest waits, and the figures of all."""
+        with library.opened(report_id) as report:
+            waits = trace.waits(report, start, end, numbers_of(ipus))
+        return {"ok": True, **asdict(waits)}
+
+    @router.get("/critical/{run_id}")
+    def list_critical_spans(report_id: str, run_id: int) -> dict[str, Any]:
+        """Return where the critical path of a run lies."""
+        with library.opened(report_id) as report:
+            spans = trace.critical_spans(report, run_id)
+        return {"ok": True, "spans": [asdict(span) for span in spans]}
 
     @router.get("/slice")
     def find_slice(report_id: str, question: SliceQuestion) -> dict[str, Any]:
@@ -186,11 +205,15 @@ def pack_window(found: trace.Window) -> bytes:
         "n_bars": len(found.lane),
         "n_slices": found.n_slices,
         "n_kinds": found.bars.share.shape[1],
+        "has_longest": True,
         "lanes": [[lane.ipu_id, lane.track, lane.level] for lane in found.lanes],
     }
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 4) % 8)
     bars = found.bars
+    is_merged = bars.count > 1
+    # Bars take 8 + 8 + 4 + 4 + 2 + 1 bytes, and begin at a multiple of eight.
+    n_bytes = 27 * len(is_merged) + header["n_kinds"] * int(is_merged.sum())
     return b"".join(
         (
             np.asarray([len(text)], "<u4").tobytes(),
@@ -201,6 +224,9 @@ def pack_window(found: trace.Window) -> bytes:
             np.minimum(bars.count, _MAX_COUNT).astype("<i4").tobytes(),
             found.lane.astype("<u2").tobytes(),
             bars.kind.astype("u1").tobytes(),
-            bars.share[bars.count > 1].tobytes(),
+            bars.share[is_merged].tobytes(),
+            bytes(-n_bytes % 4),
+            bars.longest_name[is_merged].astype("<i4").tobytes(),
+            bars.longest_cycles[is_merged].astype("<f4").tobytes(),
         )
     )

@@ -39,6 +39,7 @@ class _Window:
     collapsed: _Text = ""
     tiles: _Text = ""
     view: _View = "flame"
+    steps: bool = False
 
     @property
     def place(self) -> tuple[int, int, int, trace.Lanes]:
@@ -48,6 +49,7 @@ class _Window:
             self.view,
             numbers_of(self.collapsed) or [],
             numbers_of(self.tiles) or [],
+            self.steps,
         )
         return self.start, self.end, self.width, lanes
 

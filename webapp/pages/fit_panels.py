@@ -11,7 +11,7 @@ from tilescope.analyser.advice.remedy import FitAdvice, Remedy, fit_verdict, liv
 from tilescope.analyser.advice.shortfall import Shortfall, TileShortfall
 from tilescope.analyser.quantities import format_bytes
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
-from tilescope.webapp.browser import marked
+from tilescope.webapp.components.commands import copied_command
 from tilescope.webapp.components.links import Reports, tile_link, variable_link
 from tilescope.webapp.components.tables import plain_table
 
@@ -35,7 +35,7 @@ def fit_card(
     )
     body: list[Any] = [html.P(fit_verdict(advice))]
     if advice.command and len(advice.together) > 1:
-        body.append(_copied(advice.command))
+        body.append(copied_command(advice.command))
     body.append(_remedies(advice, reports))
     if lacking is not None:
         body.append(_lacking(lacking.tiles, reports))
@@ -92,15 +92,8 @@ def _remedy(remedy: Remedy, mark: str, live: str) -> html.Div:
         html.Div(f"{remedy.text} {live}".rstrip(), className="soft-text"),
     ]
     if remedy.command:
-        parts.append(_copied(remedy.command))
+        parts.append(copied_command(remedy.command))
     return html.Div(parts)
-
-
-def _copied(command: str) -> html.Div:
-    """Return a command with a button that copies it."""
-    button = html.Button("Copy", className="copy-button")
-    copies = marked(button, data_copy=command, aria_label="Copy the command")
-    return html.Div([html.Code(command), copies], className="command")
 
 
 def _after(remedy: Remedy) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
+from tilescope.analyser.advice.experiments import experiments
 from tilescope.analyser.advice.insights import insights
 from tilescope.analyser.advice.ledger import ledger, ledger_parts
 from tilescope.analyser.advice.remedy import fit_advice
@@ -23,7 +24,11 @@ from tilescope.webapp.library import Library
 from tilescope.webapp.pages.fit_panels import fit_card
 from tilescope.webapp.pages.insight_panels import compared_cards, fit_notice, memory_cards
 from tilescope.webapp.pages.ledger_panels import compared_ledgers, ledger_card, parts_table
-from tilescope.webapp.pages.ranking_panels import compared_ranking, ranking_card
+from tilescope.webapp.pages.ranking_panels import (
+    compared_ranking,
+    experiment_list,
+    ranking_card,
+)
 from tilescope.webapp.view import Parameter, view_store
 
 __all__ = ["ICON", "PATH", "TITLE", "VIEW", "layout", "register"]
@@ -86,7 +91,9 @@ def register(app: Dash, library: Library) -> None:
         else:
             aligned = ranked_pairs(baseline, candidate)
             card = compared_ranking(aligned, reports, (ran, also_ran), (trust, other))
-        return (html.Div(card, className="card details"),)
+        found, _ = library.ask(view, experiments)
+        parts = [card, *([] if candidate is not None else experiment_list(found))]
+        return (html.Div(parts, className="card details"),)
 
     @answer(app, "insights-ledger-error", [Output("insights-ledger", "children")], view_input)
     def show_ledger(view: dict[str, str]) -> tuple[Any]:

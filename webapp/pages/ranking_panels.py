@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import html
 
+from tilescope.analyser.advice.experiments import Experiment
 from tilescope.analyser.advice.trust import ReportTrust
 from tilescope.analyser.diff import Pair
 from tilescope.analyser.quantities import (
@@ -18,6 +19,7 @@ from tilescope.analyser.quantities import (
     format_runs,
 )
 from tilescope.analyser.ranking import RankedInsight
+from tilescope.webapp.components.commands import copied_command
 from tilescope.webapp.components.links import (
     Reports,
     operation_link,
@@ -30,7 +32,7 @@ from tilescope.webapp.components.links import (
 from tilescope.webapp.components.panels import empty_state
 from tilescope.webapp.components.tables import plain_table
 
-__all__ = ["compared_ranking", "ranking_card"]
+__all__ = ["compared_ranking", "experiment_list", "ranking_card"]
 
 _TOPICS = {"memory": "Memory", "time": "Time"}
 #: Insights that are shown; the command lists all.
@@ -109,6 +111,21 @@ def _card(
     table = plain_table(heads, rows, numbers=numbers, class_name="ranking")
     notes = [html.Div(text, className="grid-note") for text in (note, " ".join(trust_notes))]
     return html.Div([title, table, *notes])
+
+
+def experiment_list(found: Sequence[Experiment]) -> list[Any]:
+    """Return what another precision or machine saves, as commands that measure it."""
+    if not found:
+        return []
+    return [
+        html.H3("What another precision or machine saves"),
+        html.Div(
+            "No report knows that: run the command beside the model, then compare both reports"
+            " (Candidate above, or tilescope diff).",
+            className="grid-note",
+        ),
+        *(html.Div([html.B(one.title), copied_command(one.command)]) for one in found),
+    ]
 
 
 def _topic(insight: RankedInsight) -> html.Span:

@@ -20,6 +20,7 @@ from tilescope.webapp.components.controls import choice, switch, tabs, text_box
 from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
+from tilescope.webapp.pages.mark_panels import marks_table
 from tilescope.webapp.pages.stage_panels import stages_panel
 from tilescope.webapp.pages.stretch_panels import statistics_table, stretches_panel
 from tilescope.webapp.pages.trace_panels import (
@@ -50,6 +51,8 @@ VIEW = (
     Parameter("tab", "summary", "trace-tabs"),
     Parameter("range"),
     Parameter("mark"),
+    Parameter("marks"),
+    Parameter("notes"),
     Parameter("closed"),
     Parameter("opened"),
     Parameter("at"),
@@ -60,12 +63,13 @@ VIEW = (
 )
 #: What the figures of the range depend on, and the details of the selection.
 PANELS = {
-    "range": ("tab", "align", "ipus", "range", "mark"),
+    "range": ("tab", "align", "ipus", "range", "mark", "marks"),
     "table": ("tab", "align", "ipus", "range", "mark", "hide"),
     "details": ("tab", "align", "view", "merge", "closed", "at"),
 }
 
 _TOP = 100
+_MOST_MARKS = 6
 _LISTED = 200
 _VIEWS = [("flame", "Flame"), ("flat", "Flat"), ("difference", "Difference")]
 _BUTTONS = (
@@ -73,6 +77,8 @@ _BUTTONS = (
     ("trace-next", "›", "Next match (N, or Enter in the search)"),
     ("trace-out", "−", "Zoom out (S)"),
     ("trace-in", "+", "Zoom in (W)"),
+    ("trace-keep", "Mark", "Mark: keep the marked range or selected slice, to compare it (M)"),
+    ("trace-note", "Note", "Note: write a note on the marked range or selected slice (T)"),
     ("trace-focus", "Focus", "Focus: fit the selection (F)"),
     ("trace-all", "All", "All: show the whole trace (0)"),
     ("trace-picture", "PNG", "PNG: save the visible trace as a picture of twice the size"),
@@ -86,25 +92,36 @@ def layout() -> html.Div:
         for name, text, hint in _BUTTONS
     ]
     match_note = html.Span(id="trace-match", className="trace-found", role="status")
+    rows = html.Details(
+        [
+            html.Summary("Rows", id="trace-rows-shown", className="trace-tool"),
+            html.Div(
+                [
+                    text_box("trace-ipus", "IPUs", "all, or 2-5", width="180px"),
+                    text_box("trace-tiles", "Tiles with a row of their own", "0, 7-9"),
+                    switch("trace-merge", "Merge phases of a name"),
+                ],
+                className="trace-menu",
+            ),
+        ],
+        id="trace-rows",
+        className="trace-rows",
+    )
     toolbar = html.Div(
         [
             choice("trace-view", "View", _VIEWS),
             choice(
                 "trace-align", "Align by", [("step", "Step"), ("cycle", "Cycle"), ("time", "Time")]
             ),
-            switch("trace-merge", "Merge phases"),
-            text_box("trace-ipus", "IPUs", "all, or 2-5", width="84px"),
-            text_box("trace-tiles", "Tiles", "0, 7-9", width="72px"),
-            text_box(
-                "trace-find", "Find steps", "words of the name", width="150px", is_search=True
-            ),
+            rows,
+            text_box("trace-find", "Find steps", "Find steps", width="150px", is_search=True),
             html.Div([*buttons[:2], match_note], className="trace-tools"),
-            html.Div(className="toolbar-space"),
-            html.Div(buttons[2:], className="trace-tools"),
             marked(
                 html.Div(id="trace-legend", className="trace-legend", role="group"),
                 aria_label="Kinds of steps and their share of the visible range",
             ),
+            html.Div(className="toolbar-space"),
+            html.Div(buttons[2:], className="trace-tools"),
         ],
         className="toolbar",
     )
@@ -162,8 +179,17 @@ def register(app: Dash, library: Library) -> None:
     def show_summary(view: dict[str, str]) -> tuple[Any, ...]:
         if view["tab"] != "summary":
             return (no_update,)
-        sides = _range_summaries(library, view, top=0)
-        return (summary_panel(sides, is_marked=bool(view["mark"])) if any(sides) else _nothing(),)
+        place = view["mark"] or view["range"]
+        sides = _range_summaries(library, view, place, top=0)
+        if not any(sides):
+            return (_nothing(),)
+        panel = summary_panel(sides, reports_of(view), is_marked=bool(view["mark"]))
+        places = [part for part in view["marks"].split(",") if part][:_MOST_MARKS]
+        if not places:
+            return (panel,)
+        marks = [_cycles(part) for part in places]
+        figures = [_range_summaries(library, view, part, top=0) for part in places]
+        return (html.Div([marks_table(marks, figures), panel]),)
 
     @answer(
         app,
@@ -285,15 +311,15 @@ def _pair(library: Library, view: dict[str, str]) -> Iterator[TracePair]:
 
 
 def _range_summaries(
-    library: Library, view: dict[str, str], *, top: int
+    library: Library, view: dict[str, str], place: str, *, top: int
 ) -> list[trace.RangeSummary | None]:
-    """Return the figures of the marked range, else of the visible one, of one or two reports.
+    """Return the figures of a range such as ``100:200``, of one or two reports.
 
     None stands for a report without a trace there.
     """
     if not view["report"]:
         return [None]
-    start, end = _cycles(view["mark"] or view["range"])
+    start, end = _cycles(place)
     if view["with"]:
         with _pair(library, view) as pair:
             sides = [trace.extent(pair.report(side)) for side in range(2)]
@@ -384,15 +410,17 @@ def _slice_panel(
     inside = trace.range_summary(
         report, slice_.start_cycle, slice_.end_cycle, [slice_.ipu_id], top=20
     )
-    step = position = busiest = None
+    step = position = busiest = wait = None
     idle: list[trace.IdleTiles] = []
     if slice_.step_id is not None:
         step = trace.step_details(report, slice_.step_id)
         idle = trace.idle_tiles(report, slice_.step_id)
         position = place_of(report, f"step:{slice_.step_id}")
         busiest = busiest_tile(report, slice_.step_id)
+        own = trace.waits(report, slice_.start_cycle, slice_.end_cycle, [slice_.ipu_id]).rows
+        wait = next((row for row in own if row.step_id == slice_.step_id), None)
     return slice_panel(
-        slice_, inside, step, reports, Around(position, busiest, tuple(idle)), counterpart
+        slice_, inside, step, reports, Around(position, busiest, tuple(idle), wait), counterpart
     )
 
 
@@ -441,8 +469,8 @@ def _ipus(view: dict[str, str], tracks: Sequence[trace.TrackExtent]) -> list[int
 
 
 def _cycles(text: str) -> tuple[int | None, int | None]:
-    """Return the range ``a:b`` in whole cycles; a missing bound is open."""
-    if not text:
+    """Return the range ``a:b`` in whole cycles; of none, and of ``all``, both bounds are open."""
+    if text in {"", "all"}:
         return None, None
     try:
         start, end = (int(part) for part in text.split(":"))

@@ -48,7 +48,9 @@ class Counterpart:
     step: trace.StepDetails | None
 
 
-def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool) -> html.Div:
+def summary_panel(
+    sides: Sequence[trace.RangeSummary | None], reports: Reports, *, is_marked: bool
+) -> html.Div:
     """Return cycles, efficiency, balance, proportions by kind and bytes per IPU.
 
     Of two reports, the rows of an IPU stand one below the other.
@@ -89,6 +91,15 @@ def summary_panel(sides: Sequence[trace.RangeSummary | None], *, is_marked: bool
             _proportions(rows, kinds),
             html.Div(style={"height": "10px"}),
             _traffic(rows),
+            html.Div(
+                [
+                    "What bounds which stretch: tab Stretches. What another precision or machine"
+                    " saves: ",
+                    page_link("Insights", "/insights", reports),
+                    ".",
+                ],
+                className="grid-note",
+            ),
         ]
     )
 
@@ -218,11 +229,15 @@ def contributor_table(summary: trace.RangeSummary, reports: Reports) -> html.Div
 
 
 class Around(NamedTuple):
-    """Where a step stands on other pages, its busiest tile and its idle ones; None if unknown."""
+    """Where a step stands on other pages, its busiest tile, its idle ones and its wait for an IPU.
+
+    None stands for what is unknown or does not exist.
+    """
 
     position: Place | None = None
     busiest: int | None = None
     idle: tuple[trace.IdleTiles, ...] = ()
+    wait: trace.Wait | None = None
 
 
 def slice_panel(
@@ -234,7 +249,7 @@ def slice_panel(
     counterpart: Counterpart | None = None,
 ) -> html.Div:
     """Return the details of a slice: location, contents, and the cost of its step."""
-    position, busiest, idle = around
+    position, busiest, idle, wait = around
     kind = _KINDS[slice_.kind]
     parts: list[Any]
     below: list[Any]
@@ -259,6 +274,8 @@ def slice_panel(
             ("Step", f"{step.step_id:,}"),
             ("Program", _program(step, reports)),
         ]
+        if wait is not None:
+            facts.append(("Waits", _wait(wait, reports)))
         if position is not None:
             facts.append(("Also in", _elsewhere(step, position, busiest, reports)))
         if step.compute_set:
@@ -284,6 +301,15 @@ def slice_panel(
         ],
         className="details",
     )
+
+
+def _wait(wait: trace.Wait, reports: Reports) -> html.Span:
+    """Return how long an IPU waits in a sync, and for what."""
+    parts: list[Any] = [f"{wait.cycles:,} cycles for IPU {wait.late_ipu_id}"]
+    if wait.late_step_id is not None:
+        step = trace_link(wait.late_step or "a step", reports, wait.late_step_id)
+        parts += [", which was in ", step]
+    return html.Span(parts)
 
 
 def _table(
@@ -410,7 +436,12 @@ def _idle(row: trace.IdleTiles, reports: Reports) -> html.Span:
         first = page_link(text, "/memory", reports, tiles=text)
         parts += [", ", first] if position else [first]
     rest = len(row.ranges) - _IDLE_RANGES
-    return html.Span([*parts, f" and {rest:,} more ranges"] if rest > 0 else parts)
+    if rest > 0:
+        return html.Span([*parts, f" and {rest:,} more ranges"])
+    every = ",".join(
+        str(low) if high - low == 1 else f"{low}-{high - 1}" for low, high in row.ranges
+    )
+    return html.Span([*parts, "; ", page_link("on the tile map", "/memory", reports, tiles=every)])
 
 
 def _elsewhere(

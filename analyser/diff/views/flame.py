@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tilescope.analyser.diff.alignment.aligned import aligned_steps, cached_for_two
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.time.execution import execution, steps
-from tilescope.analyser.trace.kinds import KINDS, classify
-from tilescope.analyser.trace.paths import PathTable, build_paths
+from tilescope.reports.bars.kinds import KINDS, classify
+from tilescope.reports.bars.paths import PathTable, build_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,6 +16,8 @@ from tilescope.analyser import trace
 from tilescope.analyser.trace import index
 from tilescope.analyser.trace.sections import Limits, Section
 from tilescope.reports import Report
+from tilescope.reports.bars.group import TrackGroup
+from tilescope.reports.bars.lane import Bars, SliceLane, join_bars
 
 N_STEPS, N_RUNS = 60, 40
 #: Some two runs a section, and half of the sections kept.
@@ -94,6 +96,45 @@ def test_windows(reports: tuple[Report, Report], view: str, part: int, width: in
     assert np.array_equal(two.bars.name == -1, two.bars.count > 1)
     for lane in range(len(two.lanes)):
         assert (np.diff(two.bars.start_cycle[two.lane == lane]) >= 0).all()
+
+
+@pytest.mark.parametrize("view", trace.VIEWS)
+@pytest.mark.parametrize("width", [20, 90])
+def test_merged_bars_name_their_longest_slice(
+    reports: tuple[Report, Report], view: str, width: int
+) -> None:
+    """Compare with all slices of the lanes, each as a bar of its own."""
+    whole = index.trace_of(reports[0])
+    for report in reports:
+        window = trace.window(
+            report, whole.start_cycle, whole.end_cycle, width, trace.Lanes(view=view)
+        )
+        for number, place in enumerate(window.lanes):
+            if place.level < 0:
+                continue
+            group = whole.track(place.ipu_id, place.track).group(0)
+            slices = every_slice(group, group.lanes(view)[place.level])
+            bars = window.bars.at((window.lane == number) & (window.bars.count > 1))
+            assert len(bars.name) > width // 2
+            first = np.searchsorted(slices.start_cycle, bars.start_cycle)
+            stop = np.searchsorted(slices.end_cycle, bars.end_cycle, "right")
+            assert (stop - first).tolist() == bars.count.tolist()
+            longest = [
+                low + int(np.argmax(slices.cycles[low:high]))
+                for low, high in zip(first.tolist(), stop.tolist(), strict=True)
+            ]
+            assert bars.longest_name.tolist() == slices.name[longest].tolist()
+            assert bars.longest_cycles.tolist() == slices.cycles[longest].tolist()
+
+
+def every_slice(group: TrackGroup, lane: SliceLane) -> Bars:
+    """Return the slices of a lane in order of time, of all runs."""
+    return join_bars(
+        [
+            lane.every(piece.first_entry, piece.stop_entry).shifted(np.array([piece.shift_cycles]))
+            for piece in group.timeline.pieces
+        ]
+    )
 
 
 QUESTIONS: dict[str, Callable[[Report, int], object]] = {

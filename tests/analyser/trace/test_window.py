@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from tilescope.analyser import trace
 from tilescope.analyser.errors import BadQuestion
-from tilescope.analyser.trace.group import TrackGroup
-from tilescope.analyser.trace.kinds import GROUP, classify
-from tilescope.analyser.trace.paths import build_paths
-from tilescope.analyser.trace.timeline import build_timeline
 from tilescope.reports import Report
+from tilescope.reports.bars.group import TrackGroup
+from tilescope.reports.bars.kinds import GROUP, classify
+from tilescope.reports.bars.paths import build_paths
+from tilescope.reports.bars.timeline import build_timeline
 
 from .conftest import STEPS, end_of, executions, loop, sequence
 
@@ -196,7 +196,7 @@ def n_edges(group: TrackGroup, n_pixels: int) -> int:
 
 
 @given(blocks, st.integers(1, 12))
-def test_a_merged_bar_has_the_shares_of_its_kinds(
+def test_a_merged_bar_has_the_shares_of_its_kinds_and_its_longest_slice(
     plan: list[tuple[list[int], int, int]], n_pixels: int
 ) -> None:
     entries = entries_of(plan)
@@ -204,9 +204,10 @@ def test_a_merged_bar_has_the_shares_of_its_kinds(
     (lane,) = group.lanes("flat")
     bars = group.bars(lane, 0, end_of(entries), n_pixels)
     kinds = lane.kinds
-    for start, end, count, kind, share in zip(
-        bars.start_cycle, bars.end_cycle, bars.count, bars.kind, bars.share, strict=True
-    ):
+    for start, end, count, kind, share, name, cycles in zip(
+        bars.start_cycle, bars.end_cycle, bars.count, bars.kind, bars.share,
+        bars.longest_name, bars.longest_cycles, strict=True,
+    ):  # fmt: skip
         inside = [
             execution
             for execution in executions(entries)
@@ -218,6 +219,40 @@ def test_a_merged_bar_has_the_shares_of_its_kinds(
         assert len(inside) == count
         np.testing.assert_allclose(share / 255, spent / spent.sum(), atol=0.5 / 255 + 1e-9)
         assert spent[kind] == spent.max()
+        low, high, step = max(inside, key=lambda execution: execution[1] - execution[0])
+        assert (cycles, name) == (high - low, lane.names[step])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=12),
+    st.integers(1, 90),
+    st.floats(0, 1),
+    st.floats(0.001, 1),
+    st.integers(1, 40),
+)
+def test_a_merged_bar_of_any_level_names_the_longest_of_many_slices(
+    plan: list[tuple[int, int]], n_times: int, place: float, part: float, n_pixels: int
+) -> None:
+    """Compare with all slices of the lane; up to a thousand of them, so that blocks are whole."""
+    entries = []
+    offset = 0
+    for number, (step, added) in enumerate(plan * n_times):
+        end = offset + STEPS[step][2] + added * (number % 5)
+        entries.append((step, offset, end, 0, 1))
+        offset = end
+    group = group_of(entries)
+    start = int(place * offset)
+    for lane in [*group.lanes("flame"), *group.lanes("flat")]:
+        bars = group.bars(lane, start, start + max(1, int(part * offset)), n_pixels)
+        slices = lane.every(0, len(entries))
+        for low, high, count, name, cycles in zip(
+            bars.start_cycle.tolist(), bars.end_cycle.tolist(), bars.count.tolist(),
+            bars.longest_name.tolist(), bars.longest_cycles.tolist(), strict=True,
+        ):  # fmt: skip
+            inside = slices.at((slices.start_cycle >= low) & (slices.end_cycle <= high))
+            assert len(inside.name) == count
+            longest = int(np.argmax(inside.cycles))
+            assert (name, cycles) == (inside.name[longest], inside.cycles[longest])
 
 
 @given(blocks, st.floats(0, 1))
@@ -280,3 +315,21 @@ def test_interleaved_loops_are_expanded_in_order(
             )
     assert sorted(results) == executions(entries)
     assert line.n_executions == len(results)
+
+
+def test_the_lane_of_all_steps_is_that_of_the_flat_view(make: Make) -> None:
+    report = make([(0, 0, 0, sequence(100) + sequence(300))])
+    for place in ((100, 399, 990), (0, 500, 7)):
+        flame = trace.window(report, *place, trace.Lanes(has_steps=True))
+        flat = trace.window(report, *place, trace.Lanes(view="flat"))
+        steps, lane = (
+            next(i for i, one in enumerate(answer.lanes) if one.level == level)
+            for answer, level in ((flame, trace.STEPS_LEVEL), (flat, 0))
+        )
+        for mine, other in zip(
+            flame.bars.at(flame.lane == steps).columns,
+            flat.bars.at(flat.lane == lane).columns,
+            strict=True,
+        ):
+            np.testing.assert_array_equal(mine, other)
+        assert all(lane.level != trace.STEPS_LEVEL for lane in trace.window(report, *place).lanes)

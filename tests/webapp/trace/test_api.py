@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,14 @@ def unpack(block: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     n_mixed = int((columns["count"] > 1).sum())
     columns["share"] = np.frombuffer(block, "u1", n_mixed * header["n_kinds"], offset)
     columns["share"] = columns["share"].reshape(n_mixed, header["n_kinds"])
-    assert offset + columns["share"].nbytes == len(block)
+    offset += columns["share"].nbytes
+    assert header["has_longest"]
+    assert set(block[offset : offset + -offset % 4]) <= {0}
+    offset += -offset % 4
+    for name, dtype in (("longest_name", "<i4"), ("longest_cycles", "<f4")):
+        columns[name] = np.frombuffer(block, dtype, n_mixed, offset)
+        offset += columns[name].nbytes
+    assert offset == len(block)
     return header, columns
 
 
@@ -67,6 +75,9 @@ def test_a_window_arrives_as_the_analyser_gives_it(
     several = expected.bars.count > 1
     assert several.any()
     assert columns["share"].tolist() == expected.bars.share[several].tolist()
+    assert columns["longest_name"].tolist() == expected.bars.longest_name[several].tolist()
+    cycles = expected.bars.longest_cycles[several]
+    assert columns["longest_cycles"].tolist() == cycles.astype(np.float32).tolist()
     assert columns["lane"].tolist() == expected.lane.tolist()
 
 
@@ -164,3 +175,15 @@ def test_errors_are_one_sentence_in_one_shape(
 def test_an_unknown_report_is_not_found(client: TestClient) -> None:
     answer = client.get("/api/trace/000000000000/extent")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_report")
+
+
+def test_waits_arrive_as_the_analyser_gives_them(
+    client: TestClient, base: str, ids: dict[str, str], library: Library
+) -> None:
+    with library.opened(ids["pair"]) as report:
+        end = trace.extent(report).end_cycle
+        expected = trace.waits(report, end // 2, end, [1])
+    assert expected.rows
+    answer = client.get(f"{base}/waits", params={"start": end // 2, "end": end, "ipus": 1}).json()
+    assert answer == {"ok": True, **json.loads(json.dumps(asdict(expected)))}
+    assert client.get(f"{base}/waits", params={"ipus": 9}).json()["ok"] is False

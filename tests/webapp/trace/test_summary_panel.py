@@ -14,7 +14,7 @@ def test_the_sides_have_lines_of_their_own_and_no_column_is_empty(
 ) -> None:
     with library.opened(ids["baseline"]) as item, library.opened(ids["candidate"]) as peer:
         sides = [trace.range_summary(report, None, None, None, top=0) for report in (item, peer)]
-    page = as_html(summary_panel(sides, is_marked=False))
+    page = as_html(summary_panel(sides, {}, is_marked=False))
     first, second = page.split('class="trace-heads"')[1:]
     assert first.count("Baseline: ") == 3
     assert "Candidate" not in first
@@ -26,7 +26,7 @@ def test_the_sides_have_lines_of_their_own_and_no_column_is_empty(
 def test_bytes_between_ipus_have_columns(library: Library, ids: dict[str, str]) -> None:
     with library.opened(ids["pair"]) as report:
         side = trace.range_summary(report, None, None, None, top=0)
-    page = as_html(summary_panel([side], is_marked=False))
+    page = as_html(summary_panel([side], {}, is_marked=False))
     assert sum(ipu.global_in_bytes for ipu in side.ipus) > 0
     assert "Global in" in page
     assert "Remote in" not in page

@@ -4,9 +4,13 @@
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
   (space.parts = space.parts || []).push({
-    async click(at) {
+    async click(at, event) {
+      const note = this.noteAt(at);
+      if (note) { this.clickNote(note, Boolean(event && event.altKey)); return; }
       const group = at.x < 0 ? null : this.groupAt(at.y);
       if (group && group.form === 'strip' && at.y >= space.RULER) { this.toggleGroup(group); return; }
+      const longest = at.x < 0 ? null : this.longestAt(at);
+      if (longest) { await this.goToLongest(longest).catch((error) => this.say(error.message, true)); return; }
       const found = at.x < 0 ? null : this.laneAt(at.y);
       if (!found) { this.clear(); return; }
       const reach = 2 * this.cyclesPerPixel;

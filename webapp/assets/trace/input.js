@@ -33,6 +33,30 @@
     });
   };
 
+  // The menu of rows says what is chosen, and closes when something else is pressed.
+  space.writeRows = (viewer) => {
+    const shown = document.getElementById('trace-rows-shown');
+    const menu = /** @type {HTMLDetailsElement} */ (document.getElementById('trace-rows'));
+    if (!shown || !menu) return;
+    const {ipus, tiles, view} = viewer.address;
+    const parts = [
+      ipus && 'IPUs ' + ipus, tiles && 'tiles ' + tiles, view !== 'flat' && viewer.address.merge === '1' && 'phases merged',
+    ].filter(Boolean);
+    const text = parts.length ? 'Rows: ' + parts.join(', ') : 'Rows';
+    if (shown.textContent !== text) shown.textContent = text;
+    if (menu.dataset.connected) return;
+    menu.dataset.connected = 'yes';
+    document.addEventListener('pointerdown', (event) => {
+      if (!menu.contains(/** @type {Element} */ (event.target))) menu.open = false;
+    });
+    menu.addEventListener('keydown', (event) => {
+      if (event.key !== 'Escape' || !menu.open) return;
+      menu.open = false;
+      shown.focus();
+      event.stopPropagation();
+    });
+  };
+
   space.connectInput = (viewer) => {
     const {scroller, canvas} = viewer;
     const place = (event) => {
@@ -63,6 +87,10 @@
       n: () => viewer.findNext('next'),
       N: () => viewer.findNext('previous'),
       p: () => viewer.pinSelected(),
+      m: () => viewer.keepMark(),
+      t: () => viewer.askNote(),
+      ']': () => viewer.followWait('forth'),
+      '[': () => viewer.followWait('back'),
     };
     document.addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !viewer.isShown() || !viewer.extent) return;

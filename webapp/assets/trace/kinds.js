@@ -21,7 +21,7 @@
   space.shareText = (share) => {
     if (!(share > 0)) return '–';
     const percent = 100 * share;
-    if (percent < 0.1) return '< 0.1 %';
+    if (percent < 0.1) return '<0.1 %';
     return (percent < 9.95 ? percent.toFixed(1) : percent.toFixed(0)) + ' %';
   };
 
@@ -71,7 +71,7 @@
       if (!this.extent || !this.chips) return;
       const sums = new Float64Array(GROUP);
       for (const group of this.groups) {
-        const data = group.tile === undefined && group.how !== 'calls' ? this.best(group) : null;
+        const data = group.tile === undefined ? this.best(group) : null;
         if (!data || !data.columns) continue;
         const place = (cycle) => (cycle - data.start) / data.perPixel;
         space.columnSums(data.columns, place(this.range.start), place(this.range.end))

@@ -82,9 +82,8 @@
         if (known) this.levels.set(key + how, known.levels);
         return {
           key, ipu, track, side, isClosed, how, form,
-          // Merged phases have no kinds whose share could be drawn.
           levels: this.levels.get(key + how) || (how === 'flat' ? 1 : GUESSED_LEVELS),
-          tiles: known ? known.tiles.length : 0, hasActivity: !isClosed && how !== 'calls', known,
+          tiles: known ? known.tiles.length : 0, hasActivity: !isClosed, known,
         };
       });
       const room = this.room();

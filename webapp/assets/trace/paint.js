@@ -6,6 +6,7 @@
   const LETTER_FROM = 13;
   const ROOM_BESIDE = 6; // pixels beside a name in its bar
   const GROUP = 9; // the kind of a call's bar, see VARIABLES
+  const STREAM_BEGIN = 5; // a sync with the host, in which other IPUs may be waited for
   space.RULER = RULER;
 
   const VARIABLES = [
@@ -20,7 +21,7 @@
     return {
       kinds: VARIABLES.map((name) => value(name)),
       onKinds: VARIABLES.map((name) => value('on-' + name)),
-      groups: ['group', 'group-2', 'group-3'].map(value),
+      groups: ['group', 'group-2'].map(value),
       ink: value('ink'), soft: value('soft'), line: value('line'), surface: value('surface'),
       accent: value('accent'), shade: value('shade'), match: value('match'),
       font: '11px ' + (style.getPropertyValue('--font').trim() || 'sans-serif'),
@@ -28,7 +29,7 @@
   };
 
   // The first bar that ends after a cycle; bars of a lane do not overlap.
-  function firstEndingAfter(lane, cycle) {
+  space.firstEndingAfter = (lane, cycle) => {
     let low = 0;
     let high = lane.n;
     while (low < high) {
@@ -37,22 +38,22 @@
       else low = middle + 1;
     }
     return low;
-  }
+  };
 
-  /** Numbers of slices and bars of a lane in the visible range. */
-  space.visibleBars = (data, lane, {start, end}) => {
-    const from = firstEndingAfter(lane, start - data.start);
-    let slices = 0;
-    let stop = from;
-    while (stop < lane.n && lane.start[stop] < end - data.start) {
-      slices += lane.count[stop];
-      stop += 1;
+  // The first bar that begins at a cycle or later.
+  space.firstBeginningAt = (lane, cycle) => {
+    let low = 0;
+    let high = lane.n;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (lane.start[middle] >= cycle) high = middle;
+      else low = middle + 1;
     }
-    return {from, stop, slices};
+    return low;
   };
 
   space.barAt = (lane, cycle, reach) => {
-    const i = firstEndingAfter(lane, cycle);
+    const i = space.firstEndingAfter(lane, cycle);
     if (i < lane.n && lane.start[i] <= cycle) return i;
     // A narrow bar is drawn wider than it is: accept a pointer next to it.
     if (i > 0 && cycle - lane.start[i - 1] - lane.duration[i - 1] < reach) return i - 1;
@@ -63,7 +64,7 @@
   /** The nearest edge of a single slice that is longer than `reach`; NaN where none is within it. */
   space.edgeNear = (lane, cycle, reach) => {
     let best = NaN;
-    for (let i = firstEndingAfter(lane, cycle - reach); i < lane.n && lane.start[i] <= cycle + reach; i += 1) {
+    for (let i = space.firstEndingAfter(lane, cycle - reach); i < lane.n && lane.start[i] <= cycle + reach; i += 1) {
       if (lane.mix[i] >= 0 || lane.duration[i] <= reach) continue;
       for (const edge of [lane.start[i], lane.start[i] + lane.duration[i]]) {
         const distance = Math.abs(edge - cycle);
@@ -84,10 +85,25 @@
     return width;
   }
 
+  space.textWidth = textWidth;
+
   /** The texts of a source's names; widths are those of the font in a context. */
   space.labelsOf = (source, context) => {
     if (!source.texts) source.texts = new space.Labels(source, (text) => textWidth(context, text));
     return source.texts;
+  };
+
+  /** Which of the tints of groups a name has: siblings have them in turn. */
+  space.tintOf = (source, id) => {
+    if (!source.tints || source.tints.length !== source.labels.length) {
+      const seen = new Map();
+      source.tints = Uint8Array.from(source.labels, (_, one) => {
+        const n = seen.get(source.parents[one]) || 0;
+        seen.set(source.parents[one], n + 1);
+        return n % 2;
+      });
+    }
+    return source.tints[id] || 0;
   };
 
   // Draws a lane, whose starts count from `data.start`. Returns the numbers of visible slices and bars
@@ -96,47 +112,45 @@
     const {start, end, colours, source, matches, kinds} = scene;
     const scale = box.width / (end - start);
     const shift = data.start - start;
-    const thin = 1 / scene.ratio;
     // Edges lie on pixels of the screen: others take several times as long to draw.
     const whole = (at) => Math.round(at * scene.ratio) / scene.ratio;
-    const {from, stop, slices} = space.visibleBars(data, lane, scene);
-    const bars = stop - from;
-    const height = box.height - 2;
-    for (let kind = 0; kind < colours.kinds.length; kind += 1) {
-      if (!(lane.kinds & (1 << kind)) || scene.hidden & (1 << kind)) continue;
-      context.fillStyle = colours.kinds[kind];
-      for (let i = from; i < stop; i += 1) {
-        const mix = lane.mix[i];
-        if (mix < 0 ? lane.kind[i] !== kind : !lane.share[mix + kind]) continue;
-        const x0 = whole(Math.max(-2, (lane.start[i] + shift) * scale));
-        const x1 = whole(Math.min(box.width + 2, (lane.start[i] + lane.duration[i] + shift) * scale));
-        const width = x1 - x0;
-        if (kind === GROUP) {
-          context.fillStyle = colours.groups[lane.name[i] < 0 ? 0 : lane.name[i] % colours.groups.length];
-        }
-        if (matches) {
-          const id = lane.name[i];
-          context.globalAlpha = id < 0 ? 0.35 : matches[id] ? 1 : 0.22;
-        }
-        // Of several slices, every kind takes its share of the height, the first kind below.
-        let below = 0;
-        let part = 1;
-        if (mix >= 0) {
-          for (let k = 0; k < kind; k += 1) below += lane.share[mix + k] / 255;
-          part = lane.share[mix + kind] / 255;
-        }
-        const y = whole(box.y + height * Math.max(0, 1 - below - part));
-        const bottom = whole(box.y + height * Math.min(1, 1 - below));
-        if (bottom > y) context.fillRect(box.x + x0, y, width > 4 ? width - 1 : Math.max(width, thin), bottom - y);
+    const {bars, slices} = space.seenOf(data, lane, scene);
+    const prepared = space.prepareLane(lane, data.perPixel);
+    const height = Math.max(1, box.height - (box.height > 8 ? 2 : 1));
+    if (prepared.wide.length < lane.n) space.paintBaked(context, data, lane, {...box, height}, scene);
+    for (const {kind, wide} of prepared.byKind) {
+      if (scene.hidden & 1 << kind) continue;
+      context.fillStyle = space.fillOf(context, kind, scene);
+      for (let at = space.firstOf(lane, wide, start - data.start); at < wide.length; at += 1) {
+        const i = wide[at];
+        const left = (lane.start[i] + shift) * scale;
+        if (left >= box.width) break;
+        const x0 = whole(Math.max(-2, left));
+        const width = whole(Math.min(box.width + 2, left + lane.duration[i] * scale)) - x0;
+        if (kind === GROUP) context.fillStyle = colours.groups[space.tintOf(source, lane.name[i])];
+        if (matches) context.globalAlpha = matches[lane.name[i]] ? 1 : 0.22;
+        const shown = width > 4 ? width - 1 : width;
+        if (shown > 0) context.fillRect(box.x + x0, box.y, shown, height);
+        if (kind !== space.WAIT || shown < 4) continue;
+        context.fillStyle = colours.kinds[kind];
+        context.fillRect(box.x + x0, box.y, shown, 1);
+        context.fillRect(box.x + x0, box.y + height - 1, shown, 1);
+        context.fillStyle = space.fillOf(context, kind, scene);
       }
     }
     context.globalAlpha = 1;
     if (height < LETTER_FROM - 2) return [slices, bars];
     context.textBaseline = 'middle';
     const labels = space.labelsOf(source, context);
-    for (let i = from; i < stop; i += 1) {
-      const x0 = Math.max(0, (lane.start[i] + shift) * scale);
-      const width = Math.min(box.width, (lane.start[i] + lane.duration[i] + shift) * scale) - x0;
+    const {wide} = prepared;
+    const narrowest = LETTER_FROM / scale;
+    for (let at = space.firstOf(lane, wide, start - data.start); at < wide.length; at += 1) {
+      const i = wide[at];
+      const left = (lane.start[i] + shift) * scale;
+      if (left >= box.width) break;
+      if (lane.duration[i] < narrowest) continue;
+      const x0 = Math.max(0, left);
+      const width = Math.min(box.width, left + lane.duration[i] * scale) - x0;
       if (width < LETTER_FROM) continue;
       const kind = lane.kind[i];
       if (scene.hidden & (1 << kind)) continue;
@@ -146,18 +160,24 @@
         context.lineWidth = 2;
         context.strokeRect(box.x + x0 + 1, box.y + 1, width - 3, height - 2);
       }
-      context.fillStyle = colours.onKinds[kind];
-      if (matches && id >= 0 && !matches[id]) context.fillStyle = colours.soft;
       const middle = box.y + height / 2 + 0.5;
       const room = width - ROOM_BESIDE;
-      const text = id < 0 || room <= 0 ? '' : lane.level < 0
+      const name = id < 0 || room <= 0 ? '' : lane.level < 0
         ? space.labelText(space.runText(source, source.label(id)), '', space.ALONE, room, (part) => textWidth(context, part))
-        : labels.text(id, room);
-      if (text) context.fillText(text, box.x + x0 + 3, middle);
-      else if (kind < GROUP && lane.mix[i] < 0) {
-        const {letter} = kinds[kind];
-        context.fillText(letter, box.x + x0 + (width - textWidth(context, letter)) / 2, middle);
+        : (kind === space.WAIT || kind === STREAM_BEGIN) && scene.nameOfWait && scene.nameOfWait(lane.start[i] + data.start,
+          lane.start[i] + lane.duration[i] + data.start, room) || labels.text(id, room);
+      const text = name || (kind < GROUP ? kinds[kind].letter : '');
+      if (!text) continue;
+      const x = box.x + x0 + (name ? 3 : (width - textWidth(context, text)) / 2);
+      if (kind === space.WAIT) {
+        // On a hatch, a name has the surface behind it.
+        context.fillStyle = colours.surface;
+        context.fillRect(x - 2, middle - 7, textWidth(context, text) + 4, 14);
+        context.fillStyle = colours.ink;
+      } else {
+        context.fillStyle = matches && id >= 0 && !matches[id] ? colours.soft : colours.onKinds[kind];
       }
+      context.fillText(text, x, middle);
     }
     return [slices, bars];
   };

@@ -29,6 +29,13 @@
     ));
   });
 
+  // Of several runs, the number of the one that a range is.
+  space.runWords = ({start, end}, runs) => {
+    const number = runs.findIndex((run) => run.start_cycle === Math.round(start) && run.end_cycle === Math.round(end));
+    return number < 0 || runs.length < 2 ? '' : 'run ' + space.count(number + 1) + ' of ' + space.count(runs.length)
+      + '; 0 shows all';
+  };
+
   space.runText = (source, name) => {
     const cycles = source.lengths && source.lengths.get(name);
     return cycles === undefined ? name : name + ' · ' + space.plural(cycles, 'cycle', 'cycles');

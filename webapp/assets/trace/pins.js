@@ -121,6 +121,13 @@
           name.textContent = 'Activity';
           name.title = 'Share of the kinds in the cycles of every pixel';
         }
+        const names = row.rows.find(({type}) => type === 'names');
+        if (names) {
+          const name = space.make('span', 'trace-row-name', gutter);
+          name.style.top = top + names.top + names.height / 2 - 9 + 'px';
+          name.textContent = 'Longest';
+          name.title = 'The longest steps that are too narrow for a name; a click on one shows it';
+        }
         if (row.height >= PINNED_FROM) this.paintPin(row, gutter, top);
       }
       if (place === undefined) return;

@@ -11,12 +11,14 @@
       try {
         const extents = await Promise.all(sources.map((one) => one.json('extent')));
         if (source !== this.source) return;
-        const isWhole = this.rangeText() === '';
+        const isWhole = ['', 'all'].includes(this.rangeText()) && this.range.start <= this.extent.start
+          && this.range.end >= this.extent.end;
         const [extent] = extents;
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
         space.noteRuns(sources, extents);
         this.tracks = space.tracksOf(extents);
         if (isWhole) this.range = {...this.extent};
+        if (isWhole) this.opening = {...this.extent};
         for (const data of [...this.data.values(), ...this.whole.values()]) data.isStale = true;
         await Promise.all(sources.map((one) => one.loadNames()));
         if (source !== this.source) return;

@@ -3,6 +3,8 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
+  const STILL_MS = 60;
+
   (space.parts = space.parts || []).push({
     draw() {
       if (this.frame) return;
@@ -30,7 +32,7 @@
       const scene = {
         start: this.range.start, end: this.range.end, colours, ratio,
         source: this.source, matches: null, kinds: this.kinds, hidden: this.hidden,
-        unit: space.axisUnit(this.align),
+        unit: space.axisUnit(this.align), cell: this.cyclesPerPixel, isMoving: this.noteMotion(),
       };
       space.paintGrid(context, {x: 0, y: space.RULER, width, height}, scene);
       let slices = 0;
@@ -53,21 +55,39 @@
           const tall = shares.height - (shares.height > 8 ? 2 : 1);
           if (y + tall > space.RULER && y < height) space.paintShares(context, data, {x: 0, y, width, height: tall}, scene);
           if (group.form === 'strip') {
+            this.paintCritical(context, group, y + tall, scene);
             for (const lane of data.lanes) {
               if (lane.level !== 0) continue;
-              slices += space.visibleBars(data, lane, scene).slices;
+              slices += space.seenOf(data, lane, scene).slices;
               bars += 1;
             }
             return;
           }
         }
+        const names = group.rows.find(({type}) => type === 'names');
+        if (names && !scene.isMoving) this.paintNames(context, group, names, this.screenTop(group) + names.top, scene);
+        const narrow = this.boxOf(group);
+        if (narrow) {
+          const y = this.screenTop(group) + narrow.top;
+          if (y + narrow.height > space.RULER && y < height) this.paintLongest(context, narrow, y, scene);
+        }
+        scene.nameOfWait = (from, to, room) => {
+          const wait = this.waits.length ? space.waitAt(this.waits, group.ipu, (from + to) / 2) : null;
+          return wait ? space.waitText(wait, room, (part) => space.textWidth(context, part)) : '';
+        };
         for (const lane of data.lanes) {
           const y = this.screenTop(group) + lane.top;
+          if (narrow && lane.level >= narrow.level) {
+            const seen = space.seenOf(data, lane, scene);
+            slices += seen.slices;
+            continue;
+          }
           if (!lane.height || y + lane.height <= space.RULER || y >= height) continue;
           const box = {x: 0, y, width, height: lane.height};
           const seen = space.paintLane(context, data, lane, box, scene);
           slices += seen[0];
           bars += seen[1];
+          if (lane.level < 0) this.paintCritical(context, group, y + lane.height - 2, scene);
         }
       };
       shown.filter((group) => !group.isPinned).forEach(paintRow);
@@ -81,8 +101,11 @@
         context.fillStyle = colours.soft;
         context.fillRect(0, bottom - 1, width, 1);
       }
+      this.paintMarks(context, width, height);
+      this.paintWaits(context, width, height);
       this.paintSelection(context, width, height);
       space.paintRuler(context, {x: 0, width}, scene);
+      this.paintNotes(context, width, height);
       if (canvas !== this.canvas) return;
       this.overview.paint(colours, ratio);
       if (bars && !this.firstPaint) {
@@ -93,6 +116,15 @@
       this.bars = bars;
       this.updateLegend();
       this.writeNote();
+    },
+
+    // Whether the scale is changing; bitmaps of the new one are made once it has stopped.
+    noteMotion() {
+      const isMoving = this.scale !== undefined && Math.abs(this.scale / this.cyclesPerPixel - 1) > 1e-9;
+      this.scale = this.cyclesPerPixel;
+      clearTimeout(this.still);
+      if (isMoving) this.still = setTimeout(() => this.draw(), STILL_MS);
+      return isMoving;
     },
 
     paintSelection(context, width, height) {
@@ -132,6 +164,8 @@
       } else if (this.bars) {
         parts.push('every slice shown (' + space.count(this.bars) + ')');
       }
+      const run = space.runWords(this.range, this.runs || []);
+      if (run) parts.push(run);
       const {mark} = this.state;
       if (mark) parts.push(space.plural(mark.end - mark.start, 'cycle', 'cycles') + ' selected');
       if (this.missing || this.found) parts.push(this.missing || this.found);
@@ -175,8 +209,12 @@
 
     hover(at) {
       this.last = at || this.last;
+      const note = this.noteAt(at);
+      if (note) { this.hoverNote(note, at); return; }
       const shares = this.sharesAt(at);
       if (shares) { this.hoverShares(shares, at); return; }
+      const longest = this.longestAt(at);
+      if (longest) { this.hoverLongest(longest, at); return; }
       const found = at && this.extent ? this.laneAt(at.y) : null;
       const cycle = found ? this.positionAt(at.x) : 0;
       const i = found ? space.barAt(found.lane, cycle - found.data.start, 1.5 * this.cyclesPerPixel) : -1;

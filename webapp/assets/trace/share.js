@@ -18,7 +18,7 @@
       }
     };
     for (const lane of lanes) {
-      if (lane.level < 0) continue;
+      if (lane.level === -1) continue;
       for (let i = 0; i < lane.n; i += 1) {
         const from = lane.start[i];
         const duration = lane.duration[i];
@@ -90,28 +90,33 @@
     return rectangles;
   };
 
+  /** The same columns for pixels of `cell` cycles in place of `perPixel`. */
+  space.resampled = (columns, perPixel, cell, pixels) => {
+    const step = cell / perPixel;
+    const found = new Float32Array(pixels * GROUP);
+    const last = columns.length / GROUP;
+    for (let pixel = 0; pixel < pixels; pixel += 1) {
+      const from = pixel * step;
+      const to = Math.min(last, from + step);
+      for (let source = Math.floor(from); source < to; source += 1) {
+        const part = Math.min(to, source + 1) - Math.max(from, source);
+        for (let kind = 0; kind < GROUP; kind += 1) found[pixel * GROUP + kind] += part * columns[source * GROUP + kind];
+      }
+    }
+    return found;
+  };
+
   /** Draws the shares of an answer in a box; the bitmap is kept with the answer. */
   space.paintShares = (context, data, box, scene) => {
     const height = Math.max(1, Math.round(box.height * scene.ratio));
-    const key = [height, scene.hidden, scene.colours.kinds.join()].join();
-    if (!data.bitmap || data.bitmap.key !== key) {
-      const canvas = document.createElement('canvas');
-      canvas.width = data.columns.length / GROUP;
-      canvas.height = height;
-      const inside = canvas.getContext('2d');
-      space.shareRectangles(data.columns, data.perPixel, height, scene.hidden).forEach((list, kind) => {
-        inside.fillStyle = scene.colours.kinds[kind];
+    const {cell, isMoving, hidden, colours} = scene;
+    data.bitmap = space.bitmapOf(data.bitmap, data, {height, key: [hidden, colours], cell, isMoving}, (inside, pixels) => {
+      const columns = space.resampled(data.columns, data.perPixel, cell, pixels);
+      space.shareRectangles(columns, cell, height, hidden).forEach((list, kind) => {
+        inside.fillStyle = space.fillOf(inside, kind, {colours, ratio: 1});
         for (const [x, y, width, tall] of list) inside.fillRect(x, y, width, tall);
       });
-      data.bitmap = {key, canvas};
-    }
-    const from = Math.max(scene.start, data.start);
-    const to = Math.min(scene.end, data.end);
-    if (to <= from) return;
-    const x = (cycle) => (cycle - scene.start) / (scene.end - scene.start) * box.width;
-    const source = (cycle) => (cycle - data.start) / data.perPixel;
-    context.imageSmoothingEnabled = false;
-    context.drawImage(data.bitmap.canvas, source(from), 0, source(to) - source(from), height,
-      box.x + x(from), box.y, x(to) - x(from), box.height);
+    });
+    space.stretch(context, data.bitmap, data, box, scene);
   };
 })();

@@ -3,8 +3,8 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
-  async function ask(url, signal) {
-    const response = await fetch(url, {signal, headers: {Accept: '*/*'}, credentials: 'same-origin'});
+  async function ask(url, signal, method = 'GET') {
+    const response = await fetch(url, {signal, method, headers: {Accept: '*/*'}, credentials: 'same-origin'});
     if (response.ok) return response;
     let message = 'The server did not answer (' + response.status + '); reload the page.';
     try { message = (await window.tilescope_text.read(response)).message || message; } catch (error) { /* not JSON */ }
@@ -29,6 +29,12 @@
     let mixed = 0;
     for (let i = 0; i < n; i += 1) if (count[i] > 1) { mix[i] = mixed; mixed += header.n_kinds; }
     const share = new Uint8Array(buffer, at, mixed);
+    // Of a bar of several slices, the name and the cycles of the longest.
+    at += mixed;
+    at += -at & 3;
+    const nMixed = mixed / header.n_kinds;
+    const longestName = new Int32Array(buffer, at, nMixed);
+    const longestCycles = new Float32Array(buffer, at + 4 * nMixed, nMixed);
     const groups = new Map();
     let low = 0;
     header.lanes.forEach(([ipu, track, level], index) => {
@@ -42,20 +48,25 @@
         if (mix[i] < 0) continue;
         for (let k = 0; k < header.n_kinds; k += 1) if (share[mix[i] + k]) kinds |= 1 << k;
       }
-      groups.get(key).lanes.push({
+      const made = {
         level, kinds, n: high - low,
         start: start.subarray(low, high), duration: duration.subarray(low, high),
         name: name.subarray(low, high), count: count.subarray(low, high),
-        kind: kind.subarray(low, high), mix: mix.subarray(low, high), share, top: 0, height: 0,
-      });
+        kind: kind.subarray(low, high), mix: mix.subarray(low, high), share,
+        nKinds: header.n_kinds, longestName, longestCycles, top: 0, height: 0,
+      };
+      if (level === space.STEPS_LEVEL) groups.get(key).steps = made;
+      else groups.get(key).lanes.push(made);
       low = high;
     });
-    return {start: header.start_cycle, end: header.end_cycle, pixels: header.n_pixels, groups};
+    const {start_cycle: from, end_cycle: to, n_pixels: pixels} = header;
+    return {start: from, end: to, pixels, perPixel: (to - from) / pixels, groups};
   }
 
   space.Source = class {
     // A side of a pair (baseline, candidate, alignment, side) answers in places of the common axis.
     constructor(report, pair) {
+      this.report = encodeURIComponent(report);
       this.own = 'api/trace/' + encodeURIComponent(report) + '/';
       this.both = pair
         ? ['api/trace-pair', ...[pair.report, pair.with, pair.align].map(encodeURIComponent), ''].join('/') : this.own;
@@ -75,8 +86,15 @@
       return window.tilescope_text.read(await ask(this.url(what, query)));
     }
 
-    async window(query) {
-      return unpack(await (await ask(this.url('window', query))).arrayBuffer());
+    // Notes are written and removed by requests without a body.
+    async notes(what, query, method) {
+      const text = new URLSearchParams(query).toString();
+      const answer = await ask('/api/notes/' + this.report + what + (text ? '?' + text : ''), undefined, method);
+      return window.tilescope_text.read(answer);
+    }
+
+    async window(query, signal) {
+      return unpack(await (await ask(this.url('window', query), signal)).arrayBuffer());
     }
 
     async loadNames() {

@@ -9,7 +9,7 @@
     return root && space.viewerIn(root);
   }
 
-  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'closed', 'opened', 'at', 'node', 'merge', 'hide', 'tiles', 'pins'];
+  const FIELDS = ['with', 'align', 'view', 'ipus', 'find', 'range', 'mark', 'marks', 'notes', 'closed', 'opened', 'at', 'node', 'merge', 'hide', 'tiles', 'pins'];
 
   // The state in the address now; a callback's may be older.
   /** @returns {Record<string, string>} */
@@ -19,6 +19,9 @@
     const view = Object.fromEntries(FIELDS.map((name) => [name, query.get(name) || '']));
     return {...view, view: view.view || 'flame', report: query.get('report') || report};
   }
+
+  /** About the width of the picture, before the page is laid out. */
+  space.guessedWidth = () => Math.max(200, window.innerWidth - 300);
 
   // The page itself starts slowly: fetch as soon as this script runs, and draw as soon as the element
   // exists. The callback that follows finds the same view and leaves it alone.
@@ -30,14 +33,19 @@
       report: view.report, source, names: source.loadNames(), extent: source.json('extent'),
     };
     // Also fetch a first answer for about the right width, so that painting needs no other request.
-    space.early.extent.then(async ({start_cycle: low, end_cycle: high, tracks}) => {
+    space.early.extent.then(async (extent) => {
+      const {start_cycle: low, end_cycle: high, tracks} = extent;
       const range = /^(\d+):(\d+)$/.exec(view.range);
       if (!tracks.length || tracks.length > space.MOST_GROUPS || view.ipus || view.closed) return;
-      const start = range ? Math.max(low, Number(range[1])) : low;
-      const end = range ? Math.min(high, Number(range[2])) : high;
       const ipus = [...new Set(tracks.map((track) => track.ipu_id))].slice(0, 4).join(',');
-      const width = Math.max(200, window.innerWidth - 300);
-      const answer = await space.early.source.window({start, end, width, view: space.viewOf(view), ipus});
+      const width = space.guessedWidth();
+      const opening = view.range === 'all' || view.at || view.mark ? {start: low, end: high} : space.openingRange(extent, width);
+      const start = range ? Math.max(low, Number(range[1])) : opening.start;
+      const end = range ? Math.min(high, Number(range[2])) : opening.end;
+      const place = space.windowOf({start, end}, {start: low, end: high}, (end - start) / width, 1);
+      const answer = await space.early.source.window(
+        {start: place.start, end: place.end, width: place.pixels, view: space.viewOf(view), ipus, steps: Number(space.viewOf(view) !== 'flat')},
+      );
       if (space.early) space.early.answer = answer;
     }).catch(() => {});
     space.early.names.catch(() => {});
@@ -76,6 +84,8 @@
       const viewer = viewerOf('trace-viewer');
       if (!viewer || !viewer.extent || !clicks.some(Boolean)) return;
       ({
+        'trace-note': () => viewer.askNote(),
+        'trace-keep': () => viewer.keepMark(),
         'trace-picture': () => space.savePicture(viewer),
         'trace-all': () => viewer.showAll(),
         'trace-in': () => viewer.zoomAt(1 / 2, 0.5, true),

@@ -16,6 +16,9 @@
     return [...new Set(found)].slice(0, MOST);
   };
 
+  // The lane of all steps of a group.
+  space.STEPS_LEVEL = -2;
+
   // The tile of a lane, -1 for a lane of names.
   space.tileOf = (level) => level >= FIRST ? level - FIRST : -1;
 

@@ -33,7 +33,8 @@
       this.kinds = [];
       this.hidden = 0;
       this.range = {start: 0, end: 1};
-      this.state = {view: 'flame', ipus: null, closed: new Set(), opened: new Set(), find: '', at: '', mark: null, tiles: [], pins: []};
+      this.state = {view: 'flame', ipus: null, closed: new Set(), opened: new Set(), find: '', at: '', mark: null, marks: [], notes: '', tiles: [], pins: []};
+      this.notes = [];
       this.frames = [];
       this.address = {};
       this.reset(null, '', '');
@@ -53,9 +54,14 @@
       this.sources = report === null ? [] : space.sourcesOf(report, other, align);
       this.source = this.sources[0] || null;
       this.extent = null;
+      this.opening = {start: 0, end: 1};
       this.groups = [];
       this.data = new Map();
       this.whole = new Map();
+      this.notes = [];
+      this.waits = [];
+      this.waitsKey = '';
+      this.critical = new Map();
       this.matches = null;
       this.match = null;
       this.total = undefined;
@@ -65,8 +71,8 @@
       this.present = 0;
       this.wantedStep = undefined;
       this.missing = '';
-      this.asked = 0;
-      this.inFlight = false;
+      if (this.asking) this.asking.stop.abort();
+      this.asking = null;
       this.failed = '';
     }
 
@@ -83,6 +89,7 @@
       }
       const before = view.report === this.report ? this.address : {};
       this.address = {...view};
+      space.writeRows(this);
       const changed = (name) => (view[name] || '') !== (before[name] || '');
       const align = space.alignment(view);
       if ([view.report, view.with || '', align].join(' ') !== this.pair) {
@@ -132,6 +139,11 @@
         const mark = /^(-?\d+):(-?\d+)$/.exec(view.mark || '');
         state.mark = mark ? {start: Number(mark[1]), end: Number(mark[2])} : null;
       }
+      if (changed('marks')) state.marks = space.marksOf(view.marks);
+      if (changed('notes') && state.notes !== (view.notes || '')) {
+        state.notes = view.notes || '';
+        this.loadNotes();
+      }
       if (changed('at') && state.at !== (view.at || '')) {
         // A link from another page names a step: its first execution is looked up.
         const [, step] = /^step:(\d{1,9})$/.exec(view.at || '') || [];
@@ -161,6 +173,7 @@
         this.kinds = extent.kinds;
         this.hertz = extent.clock_hz;
         this.hide(view.hide);
+        this.runs = extent.runs;
         space.noteRuns(this.sources, extents);
         this.tracks = space.tracksOf(extents);
         if (!this.tracks.length || extent.end_cycle <= extent.start_cycle) {
@@ -170,14 +183,18 @@
           return;
         }
         this.extent = {start: extent.start_cycle, end: extent.end_cycle};
-        this.range = {...this.extent};
+        this.opening = view.with || view.at || view.mark ? {...this.extent} : space.openingRange(extent, space.guessedWidth());
+        this.range = {...this.opening};
         this.follow(view);
+        if (!view.range && this.rangeText()) this.changed();
         this.say('');
         if (early && early.answer && !this.state.tiles.length) this.take(early.answer, [], this.state.view, 0);
         space.early = null;
         this.arrange();
         if (this.data.size) this.paint();
         this.request();
+        this.requestWaits();
+        this.loadNotes();
         this.loadOverview();
         if (this.wantedStep === undefined) this.loadSelected();
         else this.goToStep();
@@ -194,8 +211,8 @@
     // Applies the range in the address, unless it is the one already shown.
     follow(view) {
       const found = /^(-?\d+):(-?\d+)$/.exec(view.range || '');
-      const {start, end} = found
-        ? {start: Number(found[1]), end: Number(found[2])} : this.extent;
+      const {start, end} = found ? {start: Number(found[1]), end: Number(found[2])}
+        : view.range === 'all' ? this.extent : this.opening;
       if (this.rangeText() !== (view.range || '') && end > start) {
         this.range = this.bounded(start, end);
       }
@@ -204,7 +221,9 @@
     rangeText() {
       const {start, end} = this.range;
       const isAll = start <= this.extent.start && end >= this.extent.end;
-      return isAll ? '' : Math.round(start) + ':' + Math.round(end);
+      const isOpening = start === this.opening.start && end === this.opening.end;
+      if (isAll) return isOpening ? '' : 'all';
+      return Math.round(start) + ':' + Math.round(end);
     }
 
     // Writes the address after a short pause.
@@ -216,7 +235,7 @@
         // While the page starts, its address component would undo the change: retry later.
         if (!space.isStarted) { this.changed(); return; }
         if (!this.extent || this.report !== report || !this.isShown()) return;
-        const {mark, closed, opened, at, pins} = this.state;
+        const {mark, marks, notes, closed, opened, at, pins} = this.state;
         const numbers = (set) => [...set].sort((a, b) => a - b).join(',');
         const {tab: wanted, chosen} = this;
         this.tab = '';
@@ -226,6 +245,8 @@
           ...(chosen === undefined ? {} : {select: chosen}),
           range: this.rangeText(),
           mark: mark ? Math.round(mark.start) + ':' + Math.round(mark.end) : '',
+          marks: space.marksText(marks),
+          notes,
           closed: numbers(closed),
           opened: numbers(opened),
           at,

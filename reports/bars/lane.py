@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 
-from tilescope.analyser.trace.kinds import KINDS
+from tilescope.reports.bars.kinds import KINDS
 
 __all__ = [
     "Bars",
@@ -45,6 +46,10 @@ class Bars:
         Share of every kind in the cycles of the bar's slices, in 255ths.
     cycles : ndarray of float64, shape (n_bars,)
         Cycles of the bar's slices, without what lies between them.
+    longest_name : ndarray of int32, shape (n_bars,)
+        Path of the longest of the bar's slices, the first of equal ones.
+    longest_cycles : ndarray of int64, shape (n_bars,), cycles
+        Its length.
     """
 
     start_cycle: np.ndarray
@@ -54,11 +59,13 @@ class Bars:
     count: np.ndarray
     share: np.ndarray
     cycles: np.ndarray
+    longest_name: np.ndarray
+    longest_cycles: np.ndarray
 
     @property
     def columns(self) -> tuple[np.ndarray, ...]:
         """The columns, in the order of the attributes."""
-        return tuple(getattr(self, column.name) for column in fields(self))
+        return _columns_of(self)
 
     def at(self, index: np.ndarray | slice) -> Bars:
         """Return the bars at some places, or of a mask."""
@@ -82,11 +89,17 @@ class Bars:
             np.tile(self.count, n),
             np.tile(self.share, (n, 1)),
             np.tile(self.cycles, n),
+            np.tile(self.longest_name, n),
+            np.tile(self.longest_cycles, n),
         )
 
     def within(self, start: float, end: float) -> Bars:
         """Return the bars that touch the range."""
         return self.at((self.end_cycle > start) & (self.start_cycle < end))
+
+
+#: Returns the columns of bars, in the order of the attributes.
+_columns_of = attrgetter(*(column.name for column in fields(Bars)))
 
 
 def join_bars(parts: list[Bars]) -> Bars:
@@ -109,6 +122,8 @@ _NO_BARS = Bars(
     np.zeros(0, np.int64),
     np.zeros((0, len(KINDS)), np.uint8),
     np.zeros(0),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.int64),
 )
 
 
@@ -137,7 +152,7 @@ class Merged(NamedTuple):
     """Slices as one: half-open range in cycles, their number, and their cycles by kind.
 
     ``cycles`` is an ndarray of float64, shape (n_kinds,); ``name`` and ``kind`` are those of the
-    first slice.
+    first slice, ``longest_name`` and ``longest_cycles`` those of the longest.
     """
 
     start_cycle: int
@@ -146,6 +161,29 @@ class Merged(NamedTuple):
     kind: int
     n_slices: int
     cycles: np.ndarray
+    longest_name: int
+    longest_cycles: int
+
+
+def _first_largest(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return where the largest value of every range is, the first of equal ones.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+    first : ndarray of int64, shape (n_ranges,)
+        Where the ranges begin, strictly ascending from 0; each goes to the next.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_ranges,)
+        Index into ``values``.
+    """
+    sizes = np.diff(np.append(first, len(values)))
+    is_largest = values == np.repeat(np.maximum.reduceat(values, first), sizes)
+    hits = np.flatnonzero(is_largest)
+    largest: np.ndarray = hits[np.searchsorted(hits, first)]
+    return largest
 
 
 def merged_bars(parts: list[tuple[Merged, np.ndarray]], start: float, pixel_cycles: float) -> Bars:
@@ -180,7 +218,20 @@ def merged_bars(parts: list[tuple[Merged, np.ndarray]], start: float, pixel_cycl
     total = cycles.sum(axis=1)
     share[several] = np.rint(255 * cycles[several] / np.maximum(total[several, None], 1))
     last = np.append(first[1:], len(begin)) - 1
-    return Bars(begin[first], end[last], name, kind, count.astype(np.int64), share, total)
+    longest = np.asarray([merged.longest_cycles for merged, _ in parts])[part]
+    place = _first_largest(longest, first)
+    longest_name = np.asarray([merged.longest_name for merged, _ in parts], np.int32)[part]
+    return Bars(
+        begin[first],
+        end[last],
+        name,
+        kind,
+        count.astype(np.int64),
+        share,
+        total,
+        longest_name[place],
+        longest[place],
+    )
 
 
 def rebinned_bars(bars: Bars, start: float, end: float, n_pixels: int) -> Bars:
@@ -201,9 +252,10 @@ def rebinned_bars(bars: Bars, start: float, end: float, n_pixels: int) -> Bars:
     bars = bars.at(slice(first_seen, seen[1]))
     pixel_cycles = (end - start) / n_pixels
     is_wide = bars.end_cycle - bars.start_cycle >= pixel_cycles
-    wide, narrow = bars.at(is_wide), bars.at(~is_wide)
+    has_wide = bool(is_wide.any())
+    narrow = bars.at(~is_wide) if has_wide else bars
     if not len(narrow.name):
-        return wide
+        return bars
     pixel = np.floor((narrow.start_cycle - start) / pixel_cycles)
     first = np.flatnonzero(np.diff(pixel, prepend=-np.inf))
     last = np.append(first[1:], len(pixel)) - 1
@@ -214,6 +266,7 @@ def rebinned_bars(bars: Bars, start: float, end: float, n_pixels: int) -> Bars:
     share, kind, name = merged.share.copy(), merged.kind.copy(), merged.name.copy()
     share[several] = np.rint(255 * cycles / np.maximum(cycles.sum(axis=1, keepdims=True), 1))
     kind[several], name[several] = np.argmax(cycles, axis=1), -1
+    longest = _first_largest(narrow.longest_cycles, first)
     merged = Bars(
         merged.start_cycle,
         narrow.end_cycle[last],
@@ -222,8 +275,12 @@ def rebinned_bars(bars: Bars, start: float, end: float, n_pixels: int) -> Bars:
         np.add.reduceat(narrow.count, first),
         share,
         np.add.reduceat(narrow.cycles, first),
+        narrow.longest_name[longest],
+        narrow.longest_cycles[longest],
     )
-    together = join_bars([merged, wide])
+    if not has_wide:
+        return merged
+    together = join_bars([merged, bars.at(is_wide)])
     return together.at(np.argsort(together.start_cycle, kind="stable"))
 
 
@@ -263,17 +320,17 @@ class SliceLane:
         """Number of slices."""
         return len(self.start) if self.first is None else len(self.first)
 
-    def slice_start(self, index: np.ndarray) -> np.ndarray:
+    def slice_start(self, index: np.ndarray | slice) -> np.ndarray:
         """Return where slices start, int64, cycles."""
         starts: np.ndarray = self.start[index if self.first is None else self.first[index]]
         return starts
 
-    def slice_end(self, index: np.ndarray) -> np.ndarray:
+    def slice_end(self, index: np.ndarray | slice) -> np.ndarray:
         """Return the first cycle after slices, int64, cycles."""
         ends: np.ndarray = self.end[index if self.last is None else self.last[index]]
         return ends
 
-    def slice_row(self, index: np.ndarray) -> np.ndarray:
+    def slice_row(self, index: np.ndarray | slice) -> np.ndarray:
         """Return the row (step) with which slices begin, int32."""
         rows: np.ndarray = self.row[index if self.first is None else self.first[index]]
         return rows
@@ -354,15 +411,17 @@ class SliceLane:
         low, high = bounds.tolist()
         if high <= low:
             return None
-        before, after = self._cycles_before(bounds)
-        row = int(self.slice_row(np.asarray([low]))[0])
+        cycles, longest = self._totals(bounds[:1], bounds[1:])
+        row, longest_row = self.slice_row(np.asarray([low, int(longest[0])])).tolist()
         return Merged(
-            int(self.slice_start(np.asarray([low]))[0]),
-            int(self.slice_end(np.asarray([high - 1]))[0]),
+            int(self.slice_start(bounds[:1])[0]),
+            int(self.slice_end(bounds[1:] - 1)[0]),
             int(self.names[row]),
             int(self.kinds[row]),
             high - low,
-            after - before,
+            cycles[0],
+            int(self.names[longest_row]),
+            int((self.slice_end(longest) - self.slice_start(longest))[0]),
         )
 
     def every(self, first_entry: int, stop_entry: int) -> Bars:
@@ -374,14 +433,17 @@ class SliceLane:
         """Return bars of single slices."""
         row = self.slice_row(index)
         start, end = self.slice_start(index), self.slice_end(index)
+        name, cycles = self.names[row], end - start
         return Bars(
             start,
             end,
-            self.names[row],
+            name,
             self.kinds[row],
             np.ones(len(index), np.int64),
             _ONE_KIND[self.kinds[row]],
-            (end - start).astype(np.float64),
+            cycles.astype(np.float64),
+            name,
+            cycles,
         )
 
     def _merged(self, low: np.ndarray, high: np.ndarray) -> Bars:
@@ -391,58 +453,85 @@ class SliceLane:
         name, kind = self.names[row].copy(), self.kinds[row].copy()
         share = _ONE_KIND[kind]
         start, end = self.slice_start(low), self.slice_end(high - 1)
-        total = (end - start).astype(np.float64)
+        longest_name, longest_cycles = name.copy(), end - start
+        total = longest_cycles.astype(np.float64)
         several = np.flatnonzero(count > 1)
         if len(several):
-            cycles = self._cycles_of(low[several], high[several])
+            cycles, longest = self._totals(low[several], high[several])
+            longest_name[several] = self.names[self.slice_row(longest)]
+            longest_cycles[several] = self.slice_end(longest) - self.slice_start(longest)
             kind[several] = np.argmax(cycles, axis=1)
             name[several] = -1
             total[several] = cycles.sum(axis=1)
             share[several] = np.rint(255 * cycles / np.maximum(total[several, None], 1))
-        return Bars(start, end, name, kind, count.astype(np.int64), share, total)
+        return Bars(
+            start,
+            end,
+            name,
+            kind,
+            count.astype(np.int64),
+            share,
+            total,
+            longest_name,
+            longest_cycles,
+        )
 
-    def _cycles_of(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return cycles by kind of half-open ranges of slices, shape (n, n_kinds)."""
-        count = high - low
-        ends = np.cumsum(count)
-        if ends[-1] > _FEW_SLICES * len(low):
-            return np.asarray(self._cycles_before(high) - self._cycles_before(low))
-        # Few slices a range are added up faster than found in sums over blocks.
-        index = np.arange(ends[-1]) + np.repeat(low - ends + count, count)
-        cell = np.repeat(np.arange(len(low)) * len(KINDS), count)
-        cell += self.kinds[self.slice_row(index)]
-        cycles = self.slice_end(index) - self.slice_start(index)
-        table = np.bincount(cell, cycles, minlength=len(low) * len(KINDS))
-        return np.asarray(table.reshape(len(low), len(KINDS)))
+    def _totals(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return cycles by kind of half-open ranges of slices, and the longest slice of each.
 
-    def _cycles_before(self, index: np.ndarray) -> np.ndarray:
-        """Return cycles by kind of all slices before each index, shape (n, n_kinds)."""
-        with self._lock:
-            sums = self._block_sums
-        block = index // _BLOCK
-        total = sums[block]
-        slices = block[:, None] * _BLOCK + np.arange(_BLOCK)[None, :]
-        where = slices < index[:, None]
-        slice_ = slices[where]
-        kind = self.kinds[self.slice_row(slice_)]
+        Ranges are not empty. Cycles are float64, shape (n, n_kinds); of slices of equal length the
+        first is the longest.
+        """
+        begin, sizes = low[:, None], (high - low)[:, None]
+        # Few slices a range are looked at faster than what is stored of blocks.
+        has_blocks = int(sizes.sum()) > _FEW_SLICES * len(low)
+        first, stop = -(-low // _BLOCK), high // _BLOCK
+        if has_blocks:
+            # Of every range: slices before its whole blocks, the blocks, slices after them.
+            before = np.minimum(first * _BLOCK, high)
+            after = np.maximum(stop * _BLOCK, before)
+            begin = np.stack([low, first, after], axis=1)
+            sizes = np.stack([before - low, (after - before) // _BLOCK, high - after], axis=1)
+        n_parts, n_here = sizes.ravel(), sizes.sum(axis=1)
+        offset = np.cumsum(n_parts) - n_parts
+        slice_ = np.repeat(begin.ravel() - offset, n_parts)
+        slice_ += np.arange(len(slice_))
+        if has_blocks:
+            with self._lock:
+                sums, longest_of_blocks = self._blocks
+            is_block = np.repeat(np.tile([False, True, False], len(low)), n_parts)
+            slice_[is_block] = longest_of_blocks[slice_[is_block]]
         cycles = self.slice_end(slice_) - self.slice_start(slice_)
-        query = np.broadcast_to(np.arange(len(index))[:, None], slices.shape)[where]
-        rest = np.bincount(query * len(KINDS) + kind, cycles, minlength=len(index) * len(KINDS))
-        summed: np.ndarray = total + rest.reshape(len(index), len(KINDS))
-        return summed
+        longest = slice_[_first_largest(cycles, offset[:: begin.shape[1]])]
+        cell = np.repeat(np.arange(len(low)) * len(KINDS), n_here)
+        cell += self.kinds[self.slice_row(slice_)]
+        if has_blocks:
+            cycles[is_block] = 0  # in the sums below
+        table = np.bincount(cell, cycles, minlength=len(low) * len(KINDS))
+        table = table.reshape(len(low), len(KINDS))
+        if has_blocks:
+            table += sums[np.maximum(first, stop)] - sums[first]
+        return table, longest
 
     @cached_property
-    def _block_sums(self) -> np.ndarray:
-        """Cycles by kind before each block of slices, float64, shape (n_blocks + 1, n_kinds)."""
+    def _blocks(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cycles by kind before each block of slices, and the longest slice of each block.
+
+        float64, shape (n_blocks + 1, n_kinds), and int32, shape (n_blocks,).
+        """
         n_blocks = -(-self.n_slices // _BLOCK)
         sums = np.zeros((n_blocks + 1, len(KINDS)))
+        longest = np.zeros(n_blocks, np.int32)
         step = _BLOCK * 8192
         for low in range(0, self.n_slices, step):
-            index = np.arange(low, min(low + step, self.n_slices))
-            cell = (index - low) // _BLOCK * len(KINDS) + self.kinds[self.slice_row(index)]
-            cycles = self.slice_end(index) - self.slice_start(index)
-            n_here = -(-len(index) // _BLOCK)
+            here = slice(low, min(low + step, self.n_slices))
+            cycles = self.slice_end(here) - self.slice_start(here)
+            cell = np.arange(len(cycles)) // _BLOCK * len(KINDS)
+            cell += self.kinds[self.slice_row(here)]
+            first, n_here = low // _BLOCK, -(-len(cycles) // _BLOCK)
             table = np.bincount(cell, cycles, minlength=n_here * len(KINDS))
-            first = low // _BLOCK + 1
-            sums[first : first + n_here] = table.reshape(n_here, len(KINDS))
-        return np.cumsum(sums, axis=0, out=sums)
+            sums[first + 1 : first + 1 + n_here] = table.reshape(n_here, len(KINDS))
+            cycles = np.append(cycles, np.full(-len(cycles) % _BLOCK, -1))
+            largest = np.argmax(cycles.reshape(n_here, _BLOCK), axis=1)
+            longest[first : first + n_here] = low + np.arange(n_here) * _BLOCK + largest
+        return np.cumsum(sums, axis=0, out=sums), longest

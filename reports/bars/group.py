@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tilescope.analyser.trace.kinds import GROUP
-from tilescope.analyser.trace.lane import Bars, Merged, SliceLane, join_bars, merged_bars
-from tilescope.analyser.trace.paths import PathTable
-from tilescope.analyser.trace.timeline import Piece, Timeline
+from tilescope.reports.bars.kinds import GROUP
+from tilescope.reports.bars.lane import Bars, Merged, SliceLane, join_bars, merged_bars
+from tilescope.reports.bars.paths import PathTable
+from tilescope.reports.bars.timeline import Piece, Timeline
 
 __all__ = ["TrackGroup"]
 
@@ -181,8 +181,9 @@ def _whole_piece(lane: SliceLane, part: Piece) -> Merged | None:
     added = part.period_cycles * (part.n_iterations - 1)
     end = merged.end_cycle + added
     if merged.n_slices == 1 and merged.kind == GROUP:  # the group goes on through all iterations
-        cycles = np.where(merged.cycles > 0, end - merged.start_cycle, 0.0)
-        return merged._replace(end_cycle=end, cycles=cycles)
+        whole = end - merged.start_cycle
+        cycles = np.where(merged.cycles > 0, whole, 0.0)
+        return merged._replace(end_cycle=end, cycles=cycles, longest_cycles=whole)
     return merged._replace(
         end_cycle=end,
         cycles=merged.cycles * part.n_iterations,
@@ -201,8 +202,9 @@ def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int
     if only is not None and only.kind[0] == GROUP:
         # Every iteration is inside the same group: the group goes on through all of them.
         end_cycle = only.end_cycle + period * (part.n_iterations - 1)
+        cycles = end_cycle - only.start_cycle
         return replace(
-            only, end_cycle=end_cycle, cycles=(end_cycle - only.start_cycle).astype(np.float64)
+            only, end_cycle=end_cycle, cycles=cycles.astype(np.float64), longest_cycles=cycles
         )
     body_cycles = part.end_cycle - part.start_cycle - period * (part.n_iterations - 1)
     k_low = max(0, math.floor((start - part.start_cycle - body_cycles) / period) + 1)
@@ -243,5 +245,7 @@ def _loop_bars(lane: SliceLane, part: Piece, start: int, end: int, n_pixels: int
             round_bars.count * n_seen,
             round_bars.share,
             round_bars.cycles * n_seen,
+            round_bars.longest_name,
+            round_bars.longest_cycles,
         )
     return bars.within(start, end)
