@@ -358,6 +358,44 @@ def test_a_killed_program_leaves_all_but_the_last_second(
             assert last - marks[-1] < 1e9
 
 
+_BUSY = """
+import libpvti as pvti
+channel = pvti.createTraceChannel("c")
+number = 0
+pvti.Tracepoint.event(channel, "x")
+print("up", flush=True)
+try:
+    while True:
+        pvti.Tracepoint.event(channel, "x")
+        number += 1
+except KeyboardInterrupt:
+    print(number)
+"""
+
+
+def test_an_interrupt_in_the_middle_of_recording_costs_nothing(tmp_path: Path) -> None:
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with subprocess.Popen(
+            [sys.executable, "-c", _BUSY],
+            env=environment("{}"),
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(0.15 + 0.07 * number)
+            process.send_signal(signal.SIGINT)
+            n_events = int(process.stdout.read())
+        (path,) = traces(folder)
+        with open_report(path) as report:
+            assert report.is_complete
+            n_records = len(report.array("host_event.kind").read())
+        assert n_records - n_events in (1, 2)
+
+
 def test_a_trace_is_read_while_it_is_written(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _ENDLESS],

@@ -1,8 +1,9 @@
 """The recorder of a process: takes what threads buffered, and streams it into a trace.
 
 A thread appends to a buffer of its own, without a lock. Twice a second a thread of the recorder
-takes all buffers and commits; a thread whose buffer is full takes that itself, and so waits for the
-disk if that is slow: memory does not grow with the number of events.
+takes all buffers and commits; it alone touches the file, so that an interrupt of the program leaves
+that whole. A thread whose buffer is full wakes it and waits: memory does not grow with the number
+of events, even if the disk is slow.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -49,6 +51,7 @@ __all__ = ["KIND_BITS", "Buffer", "Recorder"]
 KIND_BITS = 2
 _WIDTH = 2
 _INTERVAL_S = 0.5
+_PATIENCE_S = 1.0
 #: Rows of series and heatmaps that are kept between two commits.
 _MOST_ROWS = 32_768
 _MOST_TEXT = 10_000
@@ -94,9 +97,10 @@ class Recorder:
         self.path = self._writer.path.absolute()
         self._origin_ns = time.perf_counter_ns()
         self._pid = os.getpid()
-        #: Held while buffers are taken and the file is written.
-        self._lock = threading.Lock()
-        self._owner: int | None = None
+        #: Notified when buffers were taken.
+        self._taken = threading.Condition()
+        self._wake = threading.Event()
+        self._is_ending = False
         #: Held while rows of tables are numbered; a signal may come in between.
         self._numbering = threading.RLock()
         self._is_numbering = False
@@ -106,12 +110,9 @@ class Recorder:
         self._channels: dict[str, int] = {}
         self._has_news = False
         self._is_closed = False
-        self._end = threading.Event()
         self._writer.add(provenance, self._provenance())
         self._writer.commit("trace", grows=True)  # whatever comes, the file says whose it is
-        self._thread = threading.Thread(
-            target=self._keep_writing, name="tilescope trace", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name="tilescope trace", daemon=True)
         self._thread.start()
 
     def buffer(self, life: Life) -> Buffer:
@@ -171,75 +172,73 @@ class Recorder:
         self._numbered(provenance, {"key": key, "value": _storable(value)})
 
     def take(self, buffer: list[int]) -> None:
-        """Take a full buffer, in the thread that fills it; wait while the file is written.
+        """Wait until the records of a full buffer are taken; some time at most.
 
         A buffer that is not this recorder's, or no longer, is emptied.
         """
-        if self._owner == threading.get_ident():  # a signal's handler came in between
-            return
         if not isinstance(buffer, Buffer) or all(buffer is not own for own in self._buffers):
             buffer.clear()
             return
-        with self._lock:
-            self._owner = threading.get_ident()
-            try:
-                self._take(buffer)
-            except ReportError as error:
-                self._fail(error)
-            finally:
-                self._owner = None
-
-    def flush(self) -> None:
-        """Commit all that was recorded so far."""
-        with self._lock:
-            self._owner = threading.get_ident()
-            try:
-                self._commit()
-            except ReportError as error:
-                self._fail(error)
-            finally:
-                self._owner = None
+        n_values = len(buffer)
+        self._wait_until(lambda: len(buffer) < n_values)
 
     def close(self) -> None:
         """Commit and seal the trace; repeated calls are harmless, and so are those of a fork."""
-        if self._pid != os.getpid():
-            return
-        self._end.set()
-        if self._thread is not threading.current_thread():
+        if self._pid == os.getpid() and self._thread is not threading.current_thread():
+            self._is_ending = True
+            self._wake.set()
             self._thread.join()
-        with self._lock:
-            self._owner = threading.get_ident()
-            try:
-                self._seal()
-            except ReportError as error:
-                self._fail(error)
-            finally:
-                self._owner = None
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing more is written."""
         return self._is_closed
 
-    def _keep_writing(self) -> None:
-        """Commit twice a second until the end, or the end of the duration."""
-        end = time.monotonic() + (self._options.duration_s or float("inf"))
-        while not self._end.wait(max(0.0, min(_INTERVAL_S, end - time.monotonic()))):
-            if time.monotonic() >= end:
-                self.close()
-            else:
-                self.flush()
-            if self._is_closed:
-                return
+    def _wait_until(self, is_done: Callable[[], bool]) -> None:
+        """Wake the recorder, and wait until something is so, or there is no trace any more.
 
-    def _commit(self) -> None:
-        if self._is_closed:
-            return
+        A signal's handler may wait here for what its own thread holds up, so that nobody waits
+        longer than a second; who still has a full buffer then waits at its next record.
+        """
+        self._wake.set()
+        with self._taken:
+            self._taken.wait_for(lambda: is_done() or self._is_closed, _PATIENCE_S)
+
+    def _work(self) -> None:
+        """Take buffers when they are full, and commit twice a second, until the end."""
+        began = committed = time.monotonic()
+        end = began + (self._options.duration_s or float("inf"))
+        try:
+            while not self._is_closed:
+                next_s = min(committed + _INTERVAL_S, end)
+                self._wake.wait(max(0.0, next_s - time.monotonic()))
+                self._wake.clear()
+                now = time.monotonic()
+                if self._is_ending or now >= end:
+                    self._seal()
+                elif now >= committed + _INTERVAL_S or len(self._rows) >= _MOST_ROWS:
+                    self._commit()
+                    committed = now
+                else:
+                    self._take_buffers()
+                with self._taken:
+                    self._taken.notify_all()
+        except ReportError as error:
+            self._fail(str(error))
+        except BaseException as error:  # out of memory, or a bug: the program goes on
+            self._fail(f"{type(error).__name__}: {error}")
+
+    def _take_buffers(self) -> None:
+        """Take all buffers; those of threads that have ended are dropped."""
         for buffer in tuple(self._buffers):
             is_alive = buffer.is_alive() is not None
             self._take(buffer)
             if not is_alive and not buffer:
                 self._buffers.remove(buffer)
+
+    def _commit(self) -> None:
+        """Commit all that was recorded so far."""
+        self._take_buffers()
         self._take_rows()
         if self._has_news:
             self._has_news = False
@@ -247,27 +246,26 @@ class Recorder:
         self._writer.sign_life()
 
     def _seal(self) -> None:
-        if self._is_closed:
-            return
+        """Commit, and seal the file."""
         self._commit()
-        self._is_closed = True
         self._writer.finish()
+        self._is_closed = True
         self._buffers.clear()
 
-    def _fail(self, error: ReportError) -> None:
+    def _fail(self, sentence: str) -> None:
         """Record no more: the program goes on without a trace."""
         self._is_closed = True
         self._writer.abandon()
         self._buffers.clear()
         self._rows.clear()
-        _log.warning("warning: the trace of this program ends here. %s", error)
+        with self._taken:
+            self._taken.notify_all()
+        _log.warning("warning: the trace of this program ends here. %s", sentence)
 
     def _take(self, buffer: Buffer) -> None:
         """Hand the records of a buffer to the writer; its thread may append meanwhile."""
         n_values = len(buffer) // _WIDTH * _WIDTH
-        if not n_values or self._is_closed:
-            if self._is_closed:
-                buffer.clear()
+        if not n_values:
             return
         records = np.array(buffer[:n_values], np.int64).reshape(-1, _WIDTH)
         del buffer[:n_values]
@@ -310,14 +308,9 @@ class Recorder:
         return number
 
     def _limit(self) -> None:
-        """Commit when many rows wait."""
-        is_numbering = self._is_numbering  # a signal's handler, or another thread
-        if (
-            len(self._rows) >= _MOST_ROWS
-            and not is_numbering
-            and self._owner != threading.get_ident()
-        ):
-            self.flush()
+        """Wait for a commit when many rows wait."""
+        if len(self._rows) >= _MOST_ROWS and not self._is_numbering:
+            self._wait_until(lambda: len(self._rows) < _MOST_ROWS)
 
     def _provenance(self) -> list[dict[str, Any]]:
         now_ns = time.time_ns() - (time.perf_counter_ns() - self._origin_ns)
