@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from tilescope.analyser.diff import MEASURES, difference_flame, operation_changes
+from tilescope.analyser.diff import MEASURES, compare_regions, difference_flame, operation_changes
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.gates.limit import Limit, parse_limit
 from tilescope.analyser.program.operations import Layer, operations
@@ -15,7 +15,7 @@ from tilescope.analyser.summary.metrics import METRICS, MetricValue, ipu_values_
 from tilescope.reports.schema.vocabulary import MEMORY_CATEGORY
 
 if TYPE_CHECKING:
-    from tilescope.analyser.diff import Difference, StepChange, VariableChange
+    from tilescope.analyser.diff import Difference, RegionChange, StepChange, VariableChange
     from tilescope.reports import Report
 
 __all__ = [
@@ -31,12 +31,25 @@ __all__ = [
 ]
 
 Breakdown: TypeAlias = Literal[
-    "operation", "layer", "variable", "tile", "category", "ipu", "step", "path"
+    "operation",
+    "layer",
+    "phase",
+    "micro-batch",
+    "batch",
+    "run",
+    "variable",
+    "tile",
+    "category",
+    "ipu",
+    "step",
+    "path",
 ]
 #: What a difference may be listed by.
 BREAKDOWNS: tuple[Breakdown, ...] = get_args(Breakdown)
 
 
+#: Regions of the trace that are listed; layers have a table of operations, with their memory.
+_REGIONS = {"phase": "Phase", "micro-batch": "Micro-batch", "batch": "Batch", "run": "Run"}
 #: Row of the time that no operation accounts for.
 _REST = "(outside operations)"
 
@@ -103,9 +116,16 @@ def change_tables(
         Of the two reports.
     baseline, candidate
         The two reports, open.
+
+    Raises
+    ------
+    BadQuestion
+        By regions of the trace, when a report has none of them.
     """
     if by in {"operation", "layer"}:
         return _operations(by, baseline, candidate)
+    if by in _REGIONS:
+        return (_regions(by, baseline, candidate),)
     if by == "ipu":
         return (_ipus(baseline, candidate),)
     if by == "path":
@@ -175,6 +195,31 @@ def _paths(baseline: Report, candidate: Report) -> ChangeTable:
     ]
     basis = "cycles per run" if flame.basis == "runs" else "cycles, one execution"
     return ChangeTable("path", f"Path ({basis})", "", _rows(rows))
+
+
+def _regions(by: str, baseline: Report, candidate: Report) -> ChangeTable:
+    """Return the regions of the trace whose cycles or number changed."""
+    rows = [
+        ChangeRow(
+            change.name,
+            _counts(change),
+            "cycles",
+            change.baseline_cycles,
+            change.candidate_cycles,
+            change.delta_cycles,
+            _verdict(change.baseline, change.candidate),
+        )
+        for change in compare_regions(baseline, candidate, by)
+        if change.delta_cycles or change.baseline is None or change.candidate is None
+    ]
+    basis = "cycles" if by == "run" else "cycles per run"
+    return ChangeTable(by, f"{_REGIONS[by]} ({basis}, over IPUs)", "Regions", _rows(rows))
+
+
+def _counts(change: RegionChange) -> str:
+    """Return how many regions both sides have."""
+    counts = [f"{side.count:,}" if side else "–" for side in (change.baseline, change.candidate)]
+    return counts[0] if counts[0] == counts[1] else " → ".join(counts)
 
 
 def _has_size(row: ChangeRow) -> bool:

@@ -40,6 +40,7 @@ INSIGHT_TITLES: dict[InsightKind, str] = {
     "stages": "Unbalanced stages",
     "collectives": "Collectives",
     "overlap": "I/O not overlapped",
+    "streaming": "Waiting for streaming memory",
 }
 
 

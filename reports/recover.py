@@ -39,10 +39,10 @@ __all__ = ["Recovery", "recover_report"]
 #: Tables of the file's own storage, which the writer makes anew.
 _STORAGE = frozenset(("array", "array_chunk", "chunk", "milestone", "row_block"))
 #: Tables with rows of runs, which are taken run by run; notices are taken as far as they are sound.
-_BY_RUN = frozenset(("run", "run_trace", "trace_total", "wall_clock", "notice"))
+_BY_RUN = frozenset(("run", "run_trace", "trace_total", "trace_bar", "wall_clock", "notice"))
 _PATTERNS = "cycles.pattern"
-#: Groups of arrays with entries of runs, and their sums.
-_ARRAYS_BY_RUN = frozenset(("trace", "total"))
+#: Groups of arrays with entries of runs, their sums and bars.
+_ARRAYS_BY_RUN = frozenset(("trace", "total", "bar", "bar_share"))
 
 
 @dataclass(frozen=True)

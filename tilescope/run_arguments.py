@@ -14,6 +14,7 @@ from tilescope.console import progress
 
 if TYPE_CHECKING:
     from tilescope.engine.frontend.source_model import SourceModel
+    from tilescope.engine.ir import Locations
     from tilescope.engine.ir.half_policy import HalfPolicy
     from tilescope.engine.machine import Machine
 
@@ -25,9 +26,11 @@ __all__ = [
     "HalfPartialsOption",
     "HalfPolicyOption",
     "InHalfOption",
+    "IoTilesOption",
     "IpusOption",
     "KeepFloatOption",
     "MachineOption",
+    "OffloadOption",
     "OperatorsOption",
     "ParametersOption",
     "PipelineOption",
@@ -43,6 +46,7 @@ __all__ = [
     "dims_of",
     "directory_of",
     "load_operator_files",
+    "locations_of",
     "machine_of",
     "memory_of",
     "options_of",
@@ -94,6 +98,24 @@ BatchPartsOption: TypeAlias = Annotated[
         "--batch-parts",
         min=1,
         help="Equal parts of the batch to compute one after another, to save memory.",
+    ),
+]
+OffloadOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--offload",
+        metavar="KIND[:least=N]",
+        help="Keep values in streaming memory: weights, optimizer-state, accumulators or"
+        " activations; those of N elements or more, by default 2; repeatable.",
+        show_default=False,
+    ),
+]
+IoTilesOption: TypeAlias = Annotated[
+    int,
+    typer.Option(
+        "--io-tiles",
+        min=0,
+        help="With --offload, tiles of every IPU that copy while the others compute; even.",
     ),
 ]
 SettingOption: TypeAlias = Annotated[
@@ -444,3 +466,35 @@ def computed_of(computed: int | None, replicas: int) -> int | None:
             f"--replicas-computed is {computed}, and --replicas {replicas}: give at most that"
         )
     return computed
+
+
+def locations_of(offload: list[str], shard: list[str], n_io_tiles: int) -> Locations:
+    """Parse ``KIND`` or ``KIND:least=N`` of ``--offload`` and ``--shard``; add I/O tiles.
+
+    Raises
+    ------
+    typer.BadParameter
+        When the number is none, another option follows the kind, or I/O tiles have nothing to do.
+    """
+    from tilescope.engine.ir import Location, LocationRule, Locations
+
+    least: dict[str, dict[str, int | None]] = {"--offload": {}, "--shard": {}}
+    for flag, texts in (("--offload", offload), ("--shard", shard)):
+        for text in texts:
+            kind, terms = terms_of(flag, text)
+            number = terms.pop("least", None)
+            if terms or (number is not None and not number.isdecimal()):
+                raise typer.BadParameter(f"expected KIND or KIND:least=N for {flag}, got {text}")
+            least[flag][kind] = None if number is None else int(number)
+    rules = {}
+    for kind in dict.fromkeys([*least["--offload"], *least["--shard"]]):
+        location = Location(kind in least["--offload"], kind in least["--shard"])
+        stated = {
+            "least_off_chip": least["--offload"].get(kind),
+            "least_sharded": least["--shard"].get(kind),
+        }
+        known = {name: number for name, number in stated.items() if number is not None}
+        rules[kind] = LocationRule(location, **known)
+    if n_io_tiles and not offload:
+        raise typer.BadParameter("--io-tiles needs --offload")
+    return Locations(rules, n_io_tiles=n_io_tiles)

@@ -1,4 +1,4 @@
-"""Lists of ``tilescope trace``: stretches, statistics, waits, critical path, idle tiles."""
+"""Lists of ``tilescope trace``: stretches, regions, statistics, waits, critical path, idle."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cause",
+    "RegionKind",
     "StretchList",
     "show_critical_path",
     "show_idle",
+    "show_regions",
     "show_statistics",
     "show_stretches",
     "show_waits",
@@ -32,6 +34,16 @@ class Cause(StrEnum):
     WAITING = "waiting"
     IMBALANCE = "imbalance"
     HOST = "host"
+
+
+class RegionKind(StrEnum):
+    """What regions are of; the analyser's names."""
+
+    LAYER = "layer"
+    PHASE = "phase"
+    MICRO_BATCH = "micro-batch"
+    BATCH = "batch"
+    RUN = "run"
 
 
 class StretchList(NamedTuple):
@@ -110,6 +122,75 @@ def show_stretches(
     if len(rows) > shown.top:
         print_line(f"… {len(rows) - shown.top:,} more; --top N shows more, --json all")
     place = f"{rows[0].start_cycle}:{rows[0].end_cycle}"
+    print_line(f"Next: tilescope trace {report.path.parent} --range {place}")
+
+
+def show_regions(
+    report: Report,
+    by: RegionKind,
+    cycles: tuple[int | None, int | None],
+    ipus: Sequence[int] | None,
+    *,
+    as_json: bool,
+    top: int,
+) -> None:
+    """Print the regions of a range by name, those with most cycles first.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range, an unknown IPU, a range with too many executions, or a program that has
+        none of these regions.
+    """
+    from tilescope.analyser.quantities import format_percent
+    from tilescope.analyser.summary.overview import why_no_run
+    from tilescope.analyser.trace import KINDS, extent, format_ranges, number_ranges, regions
+
+    if not extent(report).runs and not as_json:
+        print_line(why_no_run(report))
+        return
+    found = regions(report, by.value, *cycles, ipus)
+    if as_json:
+        print_json(report_json(report) | asdict(found))
+        return
+    print_line(
+        f"Regions of {report.path} by {by.value}, cycles {found.start_cycle:,} to"
+        f" {found.end_cycle:,}"
+    )
+    print_line(f"{found.cycles:,} cycles over IPUs, {found.between_cycles:,} between regions")
+    if not found.rows:
+        return
+    labels = {kind.name: kind.label for kind in KINDS} | {"idle": "Idle"}
+    rows = found.rows[:top]
+    print_line()
+    print_table(
+        [
+            Column(by.value.capitalize()),
+            *_numbers("Count", "Cycles", "% of range", "Mean", "Least", "Most", "First at"),
+            *_numbers("Longest at"),
+            Column("Most cycles in"),
+            Column("IPUs"),
+        ],
+        [
+            (
+                row.name,
+                f"{row.count:,}",
+                f"{row.cycles:,}",
+                format_percent(100 * row.share),
+                f"{round(row.mean_cycles):,}",
+                f"{row.min_cycles:,}",
+                f"{row.max_cycles:,}",
+                f"{row.first.start_cycle:,}",
+                f"{row.longest.start_cycle:,}",
+                labels[max(row.cycles_by_kind, key=row.cycles_by_kind.__getitem__)],
+                format_ranges(number_ranges(row.ipus)),
+            )
+            for row in rows
+        ],
+    )
+    if len(found.rows) > len(rows):
+        print_line(f"… {len(found.rows) - len(rows):,} more; --top N shows more, --json all")
+    place = f"{rows[0].longest.start_cycle}:{rows[0].longest.end_cycle}"
     print_line(f"Next: tilescope trace {report.path.parent} --range {place}")
 
 

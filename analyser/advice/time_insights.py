@@ -48,6 +48,7 @@ InsightKind: TypeAlias = Literal[
     "stages",
     "collectives",
     "overlap",
+    "streaming",
 ]
 
 #: What the expected gain is, by kind: a bound from figures of the report.
@@ -61,6 +62,7 @@ BOUNDS_OF_GAINS: dict[InsightKind, str] = {
     "stages": "the runs less what they would take if all stages took their mean",
     "collectives": "the cycles of the collectives, with their syncs and exchanges",
     "overlap": "the lesser of the cycles of I/O and those of compute and exchange",
+    "streaming": "the cycles of the copies, which are none where values stay on the tiles",
 }
 
 #: A share of the time below which a thing is not worth a sentence.
@@ -174,7 +176,8 @@ def time_insights(report: Report, run_id: int | None = None) -> TimeInsights:
         *(_waits(report, time, run_id) if pipeline(report) is None else ()),
         *_stages(report, run_id),
         *_collectives(report, time, run_id),
-        *_overlap(time),
+        *_overlap(report, time),
+        *_streaming(report, time),
     ]
     worth = [insight for insight in insights_ if insight.gain_cycles >= time.least]
     worth.sort(key=lambda insight: (-insight.gain_cycles, insight.kind, insight.subject))
@@ -202,7 +205,9 @@ def gains(report: Report, run_id: int | None = None) -> dict[InsightKind, int]:
         "exchange_bound": int(exchange.sum()) - _least_exchange_cycles(report, time, every),
         "sync_bound": _sync_gain(sync),
         "waiting": sum(insight.gain_cycles for insight in _waits(report, time, run_id)),
-        "overlap": sum(insight.gain_cycles for insight in _overlap(time)),
+        "overlap": sum(
+            insight.gain_cycles for insight in (*_overlap(report, time), *_streaming(report, time))
+        ),
     }
 
 
@@ -603,9 +608,9 @@ def _collectives(report: Report, time: _Time, run_id: int | None) -> list[TimeIn
     ]
 
 
-def _overlap(time: _Time) -> list[TimeInsight]:
-    """Return what I/O takes on the compute track, where it could run beside compute."""
-    streams = time.of("stream_copy")
+def _overlap(report: Report, time: _Time) -> list[TimeInsight]:
+    """Return what copies from and to the host take, where they could run beside compute."""
+    streams = np.where(_is_remote(report, time), 0, time.of("stream_copy"))
     cost = int(streams.sum())
     rest = int(time.of("compute", "exchange", "global_exchange").sum())
     if not cost or not rest:
@@ -623,3 +628,34 @@ def _overlap(time: _Time) -> list[TimeInsight]:
             tuple(np.flatnonzero(streams).tolist()),
         )
     ]
+
+
+def _streaming(report: Report, time: _Time) -> list[TimeInsight]:
+    """Return what copies from and to streaming memory take on the compute track."""
+    streams = np.where(_is_remote(report, time), time.of("stream_copy"), 0)
+    cost = int(streams.sum())
+    if not cost:
+        return []
+    return [
+        TimeInsight(
+            "streaming",
+            "Streaming memory",
+            cost,
+            cost,
+            f"Tiles wait for streaming memory for {cost:,} cycles,"
+            f" {format_percent(100 * cost / time.total)} of the time.",
+            "Keep less there (--offload), compute more with what is loaded (larger batches), or"
+            " compute activations again in place of storing them (--recompute).",
+            tuple(np.flatnonzero(streams).tolist()),
+        )
+    ]
+
+
+def _is_remote(report: Report, time: _Time) -> NDArray[np.bool_]:
+    """Return which steps copy from or to streaming memory, not the host; shape (n_steps,)."""
+    cost = costs(report).column
+    moved = cost["remote_in_bytes"] + cost["remote_out_bytes"]
+    is_of_host = cost["host_in_bytes"] + cost["host_out_bytes"] > 0
+    is_remote = np.zeros(len(time.phase), np.bool_)
+    is_remote[cost["step_id"][(moved > 0) & ~is_of_host]] = True
+    return is_remote

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         exchange_pairs,
         step_partners,
     )
+    from tilescope.analyser.diff.views.regions import RegionChange, compare_regions
     from tilescope.analyser.diff.views.stages import (
         MovedNode,
         StageChange,
@@ -95,6 +96,7 @@ __all__ = [
     "PassChange",
     "PathChange",
     "ProgramPair",
+    "RegionChange",
     "Side",
     "SizeChange",
     "StageChange",
@@ -109,6 +111,7 @@ __all__ = [
     "always_live_pairs",
     "codelet_pairs",
     "compare",
+    "compare_regions",
     "compute_set_pairs",
     "context_changes",
     "difference_flame",
@@ -159,6 +162,7 @@ _MODULES = {
     "PassChange": "views.passes",
     "PathChange": "views.flame",
     "ProgramPair": "alignment.programs",
+    "RegionChange": "views.regions",
     "SizeChange": "alignment.pairs",
     "StageChange": "views.stages",
     "StepChange": "alignment.steps",
@@ -171,6 +175,7 @@ _MODULES = {
     "align_liveness": "views.liveness",
     "always_live_pairs": "views.liveness",
     "codelet_pairs": "views.placement",
+    "compare_regions": "views.regions",
     "compute_set_pairs": "views.placement",
     "context_changes": "context",
     "difference_flame": "views.flame",

@@ -36,6 +36,8 @@ from tilescope.analyser.trace.notes import (
     remove_note,
     shared_notes,
 )
+from tilescope.analyser.trace.region_labels import REGIONS
+from tilescope.analyser.trace.regions import Region, RegionPlace, Regions, regions
 from tilescope.analyser.trace.stage_slices import (
     StagePicture,
     StageSlice,
@@ -77,6 +79,7 @@ __all__ = [
     "FIRST_TILE_LEVEL",
     "KINDS",
     "MOST_TILES",
+    "REGIONS",
     "STEPS_LEVEL",
     "VIEWS",
     "CauseShare",
@@ -98,6 +101,9 @@ __all__ = [
     "PlacedNote",
     "RangeStatistics",
     "RangeSummary",
+    "Region",
+    "RegionPlace",
+    "Regions",
     "RunExtent",
     "Search",
     "Slice",
@@ -130,6 +136,7 @@ __all__ = [
     "number_ranges",
     "placed_notes",
     "range_summary",
+    "regions",
     "remove_note",
     "search",
     "shared_notes",

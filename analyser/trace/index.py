@@ -21,12 +21,16 @@ from tilescope.analyser.time.execution import (
     steps,
     track_rows,
 )
+from tilescope.analyser.trace.drawing import Drawing, Drawings
 from tilescope.analyser.trace.sections import GroupCache, Limits, TrackSections, joined_ranges
+from tilescope.analyser.validation import require
 from tilescope.reports import DamagedReport, schema
+from tilescope.reports.bars.coarse import BarColumns, bars_of_columns
 from tilescope.reports.bars.kinds import RUN, classify
-from tilescope.reports.bars.lane import SliceLane
+from tilescope.reports.bars.lane import Bars, SliceLane
 from tilescope.reports.bars.paths import PathTable, build_paths
 from tilescope.reports.bars.timeline import Repeats, Timeline, build_timeline
+from tilescope.reports.schema import BAR_COLUMNS, BAR_SHARE_COLUMNS
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
@@ -136,6 +140,11 @@ class Trace:
         return n_entries > self.limits.trace_entries
 
     @cached_property
+    def _drawings(self) -> Drawings:
+        """Stored bars of coarse resolutions."""
+        return Drawings(self.report, self.tracks)
+
+    @cached_property
     def _groups(self) -> GroupCache:
         """Groups of sections, over all tracks."""
         return GroupCache(self.limits.kept_entries if self._is_long else math.inf)
@@ -149,8 +158,9 @@ class Trace:
                 limits = self.limits if self._is_long else None
                 n_bins = max(self.limits.bins // len(self.keys), self.limits.least_bins)
                 bin_cycles = max(1.0, (self.end_cycle - self.start_cycle) / n_bins)
+                drawings = self._drawings if self._is_long else None
                 self._sections[key] = TrackSections(
-                    self, key, rows, self._groups, limits, bin_cycles
+                    self, key, rows, self._groups, limits, bin_cycles, drawings
                 )
             return self._sections[key]
 
@@ -214,6 +224,39 @@ class Trace:
             self.column("trace.count", joined) if has_loops else None,
             runs,
         )
+
+    def drawn(self, drawings: Sequence[tuple[Drawing, int]], resolution: int) -> list[Bars]:
+        """Return stored bars by level, from that of all executions on.
+
+        Parameters
+        ----------
+        drawings
+            Consecutive ones, and how many cycles later each is than it is stored.
+        resolution
+            Number of the resolution, from the finest.
+
+        Raises
+        ------
+        DamagedReport
+            Their shares are not all there, or they have more levels than the names of steps.
+        """
+        places = [drawing.resolutions[resolution] for drawing, _ in drawings]
+        rows, shares = [place.bars for place in places], [place.shares for place in places]
+        columns = BarColumns(
+            {name: self.column(f"bar.{name}", joined_ranges(rows)) for name in BAR_COLUMNS},
+            {
+                name: self.column(f"bar_share.{name}", joined_ranges(shares))
+                for name in BAR_SHARE_COLUMNS
+            },
+        )
+        bar, n_levels = columns.bar, len(self.paths.level)
+        is_whole = int(bar["n_kinds"].sum()) == len(columns.share["kind"])
+        is_whole &= int(bar["level"].max(initial=0)) <= n_levels
+        require(self.report, is_whole, "stored bars of its trace are inconsistent")
+        shift = np.repeat([shift for _, shift in drawings], [stop - first for first, stop in rows])
+        for name in ("start_cycle", "end_cycle"):
+            bar[name] = bar[name] + shift
+        return bars_of_columns(columns, self.paths)
 
     def column(self, name: str, ranges: Sequence[tuple[int, int]]) -> np.ndarray:
         """Return the values of a column of the trace over some ranges of rows."""

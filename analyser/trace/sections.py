@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from tilescope.reports.bars.coarse import BIN_ENTRIES, LONG_TRACE_ENTRIES, SECTION_ENTRIES
 from tilescope.reports.bars.group import TrackGroup
-from tilescope.reports.bars.lane import Bars, GrowingBars, SliceLane, rebinned_bars
+from tilescope.reports.bars.lane import Bars, GrowingBars, SliceLane, join_bars, rebinned_bars
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilescope.analyser.time.execution import TrackRow
+    from tilescope.analyser.trace.drawing import Drawing, Drawings
     from tilescope.reports.bars.paths import PathTable
     from tilescope.reports.bars.timeline import Piece, Timeline
 
@@ -49,13 +51,15 @@ class Limits:
         The same on one track, however many there are.
     """
 
-    trace_entries: int = 1 << 20
-    section_entries: int = 1 << 16
+    trace_entries: int = LONG_TRACE_ENTRIES
+    section_entries: int = SECTION_ENTRIES
     kept_entries: int = 1 << 19
     bins: int = 1 << 16
     least_bins: int = 1 << 13
 
 
+#: Views whose bars are stored.
+_STORED_VIEWS = ("flat", "flame")
 #: Bins of a pixel from which on a window is drawn from bars of the fine resolution.
 _BINS_OF_PIXEL = 2
 
@@ -77,12 +81,22 @@ class Source(Protocol):
     def column(self, name: str, ranges: Sequence[tuple[int, int]]) -> NDArray[np.integer]:
         """Return the values of a column of the trace over some ranges of rows."""
 
+    def drawn(self, drawings: Sequence[tuple[Drawing, int]], resolution: int) -> list[Bars]:
+        """Return stored bars by level, of all executions and of the names."""
+
 
 @dataclass(frozen=True)
 class Section:
     """Consecutive runs on one track, in order of time; half-open range in cycles."""
 
     rows: tuple[TrackRow, ...]
+    #: Stored bars of these runs.
+    drawing: Drawing | None = None
+
+    @property
+    def shift_cycles(self) -> int:
+        """How much later the runs are than their bars are stored."""
+        return next((row.shift_cycles for row in self.rows if row.n_entries), 0)
 
     @property
     def start_cycle(self) -> int:
@@ -143,6 +157,8 @@ class TrackSections:
         How much is in memory at a time; None for all of it.
     bin_cycles
         Length of a bar of the fine resolution.
+    drawings
+        Stored bars; None for none.
     """
 
     def __init__(
@@ -153,14 +169,25 @@ class TrackSections:
         cache: GroupCache,
         limits: Limits | None,
         bin_cycles: float,
+        drawings: Drawings | None = None,
     ) -> None:
         self._source, self.key, self._cache = source, key, cache
         self._is_long, self._bin_cycles = limits is not None, bin_cycles
         ordered = sorted(rows, key=lambda row: row.start_cycle)
-        self.sections = _cut(ordered, math.inf if limits is None else limits.section_entries)
+        most_entries = math.inf if limits is None else limits.section_entries
+        self.sections = _cut(ordered, most_entries, drawings)
         self._starts = [section.start_cycle for section in self.sections]
         self._ends = [section.end_cycle for section in self.sections]
         self._overviews: dict[object, list[Bars]] = {}
+        #: Bars of single sections at the fine resolution, and stored bars of a range of sections.
+        self._section_bars: dict[tuple[object, int], list[Bars]] = {}
+        self._drawn: dict[int, tuple[int, int, list[Bars]]] = {}
+        #: Cycles of a bin of stored bars, by resolution and section; infinite for none.
+        self._bins = np.full((len(BIN_ENTRIES), len(self.sections)), math.inf)
+        for number, section in enumerate(self.sections):
+            if section.drawing is not None:
+                n_cycles = max(section.end_cycle - section.start_cycle, 1)
+                self._bins[:, number] = [n_cycles / r.n_bins for r in section.drawing.resolutions]
         self._lock = threading.Lock()
 
     def group(self, index: int) -> TrackGroup:
@@ -209,6 +236,8 @@ class TrackSections:
     @cached_property
     def _n_levels(self) -> int:
         """Most levels of the names of steps that ran."""
+        if np.isfinite(self._bins).all():
+            return len(self._stored(0, len(self.sections), len(BIN_ENTRIES) - 1)) - 1
         depth, most = self._source.paths.depth, -1
         for section in self.sections:
             step = self._source.column("trace.step_id", _ranges(section))
@@ -260,11 +289,82 @@ class TrackSections:
         if not self._is_long:
             group = self.group(0)
             return [group.bars(lane, *window) for lane in lanes_of(group)]
+        if name in _STORED_VIEWS and np.isfinite(self._bins).any():
+            return self._from_stored(str(name), lanes_of, n_levels, window)
         if end - start >= _BINS_OF_PIXEL * self._bin_cycles * n_pixels:
             return [
                 rebinned_bars(bars, *window) for bars in self._overview(name, lanes_of, n_levels)
             ]
         return self._joined(self.between(start, end), lanes_of, n_levels, lambda _: window)
+
+    def _from_stored(
+        self, view: str, lanes_of: _Lanes, n_levels: int, window: tuple[int, int, int]
+    ) -> list[Bars]:
+        """Return the bars of a view in a window, of entries only where stored ones are too long."""
+        start, end, n_pixels = window
+        first = int(np.searchsorted(self._ends, start, side="right"))
+        stop = max(first, int(np.searchsorted(self._starts, end, side="left")))
+        longest = (end - start) / n_pixels / _BINS_OF_PIXEL
+        bins = self._bins[:, first:stop]
+        fits = (bins <= longest) | np.isinf(bins)
+        resolution = max((r for r in range(len(bins)) if fits[r].all()), default=0)
+        is_stored = bins[resolution] <= longest
+        drawn = (first + np.flatnonzero(~is_stored)).tolist()
+        levels: list[list[Bars]] = [[] for _ in range(n_levels)]
+        if is_stored.any():
+            stored = self._stored(first, stop, resolution)
+            for level, bars in zip(
+                levels, stored[:1] if view == "flat" else stored[1:], strict=False
+            ):
+                # Without sections that are drawn from their entries.
+                keep = np.ones(len(bars.name), np.bool_)
+                for index in drawn:
+                    low, high = np.searchsorted(
+                        bars.start_cycle, [self._starts[index], self._ends[index]]
+                    )
+                    keep[low:high] = False
+                level.append(rebinned_bars(bars if keep.all() else bars.at(keep), *window))
+        for index in drawn:
+            for level, bars in zip(
+                levels, self._of_entries(view, lanes_of, index, window), strict=False
+            ):
+                level.append(bars)
+        joined = [join_bars(parts) for parts in levels]
+        if is_stored.all():
+            return joined
+        return [bars.at(np.argsort(bars.start_cycle, kind="stable")) for bars in joined]
+
+    def _stored(self, first: int, stop: int, resolution: int) -> list[Bars]:
+        """Return the stored bars of at least some sections, by level; the last ones are kept."""
+        with self._lock:
+            low, high, levels = self._drawn.get(resolution, (0, 0, []))
+            if not low <= first <= stop <= high or low == high:
+                margin = (stop - first) // 2
+                low, high = max(0, first - margin), min(len(self.sections), stop + margin)
+                drawings = [
+                    (section.drawing, section.shift_cycles)
+                    for section in self.sections[low:high]
+                    if section.drawing is not None
+                ]
+                levels = self._source.drawn(drawings, resolution)
+                self._drawn[resolution] = low, high, levels
+            return levels
+
+    def _of_entries(
+        self, view: str, lanes_of: _Lanes, index: int, window: tuple[int, int, int]
+    ) -> list[Bars]:
+        """Return the bars of a section in a window, from its entries; those of a wide one stay."""
+        start, end, n_pixels = window
+        if end - start < _BINS_OF_PIXEL * self._bin_cycles * n_pixels:
+            group = self.group(index)
+            return [group.bars(lane, *window) for lane in lanes_of(group)]
+        with self._lock:
+            bars = self._section_bars.get((view, index))
+            if bars is None:
+                group = self._passing(index)
+                bars = [group.bars(lane, *self._fine(index)) for lane in lanes_of(group)]
+                self._section_bars[view, index] = bars
+        return [rebinned_bars(level, *window) for level in bars]
 
     def _overview(self, name: object, lanes_of: _Lanes, n_levels: int) -> list[Bars]:
         """Return the bars of the fine resolution of some lanes, over the whole track."""
@@ -294,13 +394,27 @@ class TrackSections:
         return [bars.joined() for bars in levels]
 
 
-def _cut(rows: Sequence[TrackRow], most_entries: float) -> list[Section]:
-    """Return consecutive runs whose different entries are at most so many, or a single one."""
+def _cut(rows: Sequence[TrackRow], most_entries: float, drawings: Drawings | None) -> list[Section]:
+    """Return consecutive runs: those of stored bars, others of so many different entries at most.
+
+    A single run may have more.
+    """
     sections: list[Section] = []
     here: list[TrackRow] = []
     places: set[tuple[int, int]] = set()
-    n_entries = 0
-    for row in rows:
+    n_entries = number = 0
+    while number < len(rows):
+        row = rows[number]
+        following = None if drawings is None else drawings.following(rows, number)
+        if following is not None:
+            drawing, after = following
+            if here:
+                sections.append(Section(tuple(here)))
+                here, places, n_entries = [], set(), 0
+            sections.append(Section(tuple(rows[number:after]), drawing))
+            number = after
+            continue
+        number += 1
         added = 0 if row.place in places else row.n_entries
         if here and n_entries + added > most_entries:
             sections.append(Section(tuple(here)))
@@ -308,7 +422,7 @@ def _cut(rows: Sequence[TrackRow], most_entries: float) -> list[Section]:
         here.append(row)
         places.add(row.place)
         n_entries += added
-    return [*sections, Section(tuple(here))]
+    return [*sections, Section(tuple(here))] if here or not sections else sections
 
 
 def joined_ranges(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilescope.analyser.cache import cached
-from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.trace.causes import CAUSES, GAP, CauseCycles
 from tilescope.analyser.trace.index import Trace, trace_of
-from tilescope.analyser.trace.listing import entry_ranges
+from tilescope.analyser.trace.run_cuts import Budget, RunCut, run_cuts
 from tilescope.analyser.trace.view import checked_ipus, checked_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilescope.reports import Report
-    from tilescope.reports.bars.timeline import Timeline
 
 __all__ = ["CauseShare", "Stretch", "Stretches", "maximal_stretches", "stretches"]
-
-#: Most executions in which stretches are looked for.
-MOST_EXECUTIONS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -145,10 +140,10 @@ def _stretches(report: Report, low: int, high: int, ipus: tuple[int, ...]) -> St
     trace = trace_of(report)
     groups: dict[tuple[int, bytes], _Occurrences] = {}
     by_cause = np.zeros(len(CAUSES), np.int64)
-    cycles, budget = 0, _Budget(low, high)
+    cycles, budget = 0, Budget(low, high, "stretches")
     for ipu_id in ipus:
         cause_cycles = CauseCycles(trace, ipu_id)
-        for run in _runs(trace, ipu_id, budget):
+        for run in run_cuts(trace, ipu_id, budget):
             causes = cause_cycles.divide(run.step, run.cycles)
             by_cause += causes.sum(axis=1)
             cycles += int(run.cycles.sum())
@@ -160,43 +155,6 @@ def _stretches(report: Report, low: int, high: int, ipus: tuple[int, ...]) -> St
     named = zip((*CAUSES, "work"), (*by_cause.tolist(), work), strict=True)
     shares = tuple(CauseShare(name, n, n / cycles if cycles else 0.0) for name, n in named)
     return Stretches(low, high, cycles, shares, tuple(rows))
-
-
-class _Run(NamedTuple):
-    """Consecutive executions on one IPU, cut to a range, with time between them as ``GAP``."""
-
-    step: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-
-    @property
-    def cycles(self) -> NDArray[np.int64]:
-        """What each of them takes."""
-        return self.end - self.start
-
-
-@dataclass
-class _Budget:
-    """A range, and how many of its executions were looked at."""
-
-    low: int
-    high: int
-    n_executions: int = 0
-
-    def take(self, n: int) -> None:
-        """Count some executions.
-
-        Raises
-        ------
-        BadQuestion
-            When they are too many.
-        """
-        self.n_executions += n
-        if self.n_executions > MOST_EXECUTIONS:
-            raise BadQuestion(
-                f"the range {self.low}:{self.high} has more than {MOST_EXECUTIONS:,} executions,"
-                " too many to find stretches in; give a shorter range, a run or an IPU"
-            )
 
 
 @dataclass
@@ -212,60 +170,11 @@ class _Occurrences:
     ipus: set[int] = field(default_factory=set)
 
 
-def _runs(trace: Trace, ipu_id: int, budget: _Budget) -> Iterator[_Run]:
-    """Yield the executions of every run on an IPU's compute track that touch a range."""
-    low, high = budget.low, budget.high
-    track = min(number for ipu, number in trace.keys if ipu == ipu_id)
-    rows = sorted(
-        (row for row in trace.tracks if (row.ipu_id, row.track) == (ipu_id, track)),
-        key=lambda row: row.start_cycle,
-    )
-    edges = np.array([row.start_cycle for row in rows], np.int64)
-    pending: list[tuple[NDArray[np.int64], ...]] = []
-    current = -1
-    for line, first, stop, shift in entry_ranges(trace.track(ipu_id, track), low, high):
-        budget.take(stop - first)
-        for part in _by_run(line, first, stop, shift, edges):
-            number = int(np.searchsorted(edges, part[1][0], side="right")) - 1
-            if number != current and pending:
-                yield _joined(pending, low, high)
-                pending = []
-            current = number
-            pending.append(part)
-    if pending:
-        yield _joined(pending, low, high)
-
-
-def _by_run(
-    line: Timeline, first: int, stop: int, shift: int, edges: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], ...]]:
-    """Yield step, start and end of some entries, those of a run together."""
-    step = line.step[first:stop].astype(np.int64)
-    start, end = line.start[first:stop] + shift, line.end[first:stop] + shift
-    inside = edges[(edges > start[0]) & (edges <= start[-1])]
-    cuts = np.searchsorted(start, inside, side="left").tolist()
-    for low, high in zip([0, *cuts], [*cuts, len(step)], strict=True):
-        if high > low:
-            yield step[low:high], start[low:high], end[low:high]
-
-
-def _joined(parts: Sequence[tuple[NDArray[np.int64], ...]], low: int, high: int) -> _Run:
-    """Return executions in one piece, cut to a range, with the time between them."""
-    step, start, end = (np.concatenate(values) for values in zip(*parts, strict=True))
-    start, end = np.maximum(start, low), np.minimum(end, high)
-    before = np.flatnonzero(start[1:] > end[:-1]) + 1
-    return _Run(
-        np.insert(step, before, GAP),
-        np.insert(start, before, end[before - 1]),
-        np.insert(end, before, start[before]),
-    )
-
-
 def _collect(
     groups: dict[tuple[int, bytes], _Occurrences],
     ipu_id: int,
     cause: int,
-    run: _Run,
+    run: RunCut,
     cause_cycles: NDArray[np.int64],
 ) -> None:
     """Add the stretches of a cause in a run to those that run the same steps."""

@@ -8,9 +8,8 @@ import onnx
 
 from popart.builder import reserved
 from popart.data_flow import DataFlow
-from popart.device import DeviceInfo
 from popart.effect import Effect
-from popart.enums import RecomputationType, VirtualGraphMode
+from popart.enums import RecomputationType
 from popart.errors import popart_exception, poplar_exception
 from popart.options import SessionOptions
 from popart.options.effects import OPTION_EFFECTS, effect_of, options_set
@@ -61,7 +60,7 @@ def refuse_options(options: SessionOptions) -> None:
             raise popart_exception(f"{name} is not supported yet ({reason}): leave it out")
 
 
-def refuse_several_ipus(options: SessionOptions, device: DeviceInfo) -> None:
+def refuse_several_ipus(options: SessionOptions) -> None:
     """Refuse what needs several IPUs.
 
     Raises
@@ -69,17 +68,11 @@ def refuse_several_ipus(options: SessionOptions, device: DeviceInfo) -> None:
     popart_exception
         Names the option.
     """
-    asked: Mapping[str, bool] = {
-        "enableDistributedReplicatedGraphs": bool(options.enableDistributedReplicatedGraphs),
-        "virtualGraphMode ExecutionPhases": (
-            options.virtualGraphMode is VirtualGraphMode.ExecutionPhases and device.numIpus > 1
-        ),
-    }
-    for name, is_asked in asked.items():
-        if is_asked:
-            raise popart_exception(
-                f"{name} needs several IPUs in a way that sessions do not support yet: leave it out"
-            )
+    if options.enableDistributedReplicatedGraphs:
+        raise popart_exception(
+            "enableDistributedReplicatedGraphs needs several IPUs in a way that sessions do not"
+            " support yet: leave it out"
+        )
 
 
 def check_model(

@@ -18,6 +18,7 @@ from popart.engine_optimizer import engine_optimizer
 from popart.enums import GradientTensorTrackingMethod, RecomputationType, ReductionType
 from popart.errors import popart_exception
 from popart.loaded_model import LoadedModel
+from popart.locations import with_state_shards
 from popart.node_refusals import check_trained_nodes
 from popart.optimizers import Optimizer
 from popart.optimizers.scalars import scalars_of
@@ -145,10 +146,11 @@ class Trained:
         n_rounds = options.accumulationFactor if options.enableGradientAccumulation else 1
         reduction = options.accumulationAndReplicationReductionType
         loss = dict(model.outputs)[self.loss]
+        optimiser = self.engine_optimizer(options, model)
         return for_training(
-            model,
+            with_state_shards(model, optimiser),
             Loss(kind="identity", output=self.loss),
-            self.engine_optimizer(options, model),
+            optimiser,
             int(n_rounds),
             n_replicas=replicas_of(options),
             is_averaged=reduction is ReductionType.Mean,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from popart.device import DeviceInfo
 from popart.enums import VirtualGraphMode
 from popart.errors import popart_exception
+from popart.locations import has_phases
 from popart.options import SessionOptions
 from tilescope.engine.errors import BadModel
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import Model, Operation
 from tilescope.engine.transform.balance import balance
 from tilescope.engine.transform.split import split, unplaced
 
@@ -36,6 +38,9 @@ def on_virtual_graphs(model: Model, options: SessionOptions, device: DeviceInfo)
     mode = options.virtualGraphMode
     if mode is VirtualGraphMode.Auto and device.numIpus > 1:
         return _balanced(unplaced(model), options, device)
+    if has_phases(options):
+        n_stages = int(options.executionPhaseSettings.stages) if device.numIpus > 1 else 0
+        return _by_phase(model, n_stages)
     if mode is not VirtualGraphMode.Manual:
         return unplaced(model)
     counts = Counter(operation.placement.ipu for operation in model.operations)
@@ -51,6 +56,26 @@ def on_virtual_graphs(model: Model, options: SessionOptions, device: DeviceInfo)
 
 def _stated(counts: Counter[int | None]) -> dict[int, int]:
     return {ipu: n for ipu, n in counts.items() if ipu is not None}
+
+
+def _by_phase(model: Model, n_stages: int) -> Model:
+    """Return a model whose phases are on IPUs in turn; on the only one if there are no stages.
+
+    Source: graphcore/popart, willow/include/popart/sessionoptions.hpp, ExecutionPhaseSettings:
+    stages.
+    """
+    return replace(
+        model,
+        operations=tuple(
+            replace(op, placement=replace(op.placement, ipu=_turn(op, n_stages)))
+            for op in model.operations
+        ),
+    )
+
+
+def _turn(operation: Operation, n_stages: int) -> int | None:
+    phase = operation.placement.phase
+    return None if phase is None or not n_stages else phase % n_stages
 
 
 def _balanced(model: Model, options: SessionOptions, device: DeviceInfo) -> Model:

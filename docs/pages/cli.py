@@ -228,6 +228,7 @@ def _bounds() -> str:
         "stages": "Work of the slowest stage of a pipeline",
         "collectives": "Collectives of replicas",
         "overlap": "Stream copies on the track of compute",
+        "streaming": "Copies from and to streaming memory on the track of compute",
     }
     return "".join(
         f"| `{kind}` | {costs[kind]} | {bound[:1].upper()}{bound[1:]} |\n"

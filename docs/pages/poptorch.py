@@ -53,13 +53,13 @@ that data decide needs `poptorch.cond`, `torch.cond` or `torch.where`.
   dimension; so has what an optimizer keeps of it. The host gets one value of each group.
 - Tensors that a module writes into its arguments are written into the tensors of the call.
 - `NameScope` puts names before the paths of modules, in reports too. `Attribute`, and that the
-  convolutions of `MultiConv` run at the same time, have no effect, and neither have locations of
-  tensors: each is named in one warning.
+  convolutions of `MultiConv` run at the same time, have no effect: each is named in one warning.
+- `TensorLocations` act: see [Keep values in streaming memory](../how-to/offload.md).
 
 With `PVTI_OPTIONS` in the environment, models, data loaders and `poptorch.profiling.Channel` record
 tracepoints, on PopTorch's channels ([libpvti](libpvti.md)).
 
-Not supported: phased execution, tensors off the chip, `poptorch.CPU` in a model, and compiled
+Not supported: phased execution, `poptorch.CPU` in a model, and compiled
 custom operators (`.so`). [PopTorch's own tests](poptorch-suite.md) shows what
 else differs, by file.
 """

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_text, numbers, shown
 from tilescope.engine.channels import POPLAR
-from tilescope.engine.compiler.executable.executable import Executable, Node
+from tilescope.engine.compiler.executable.executable import Executable, Node, RemoteAccess
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory, RunFailed
 from tilescope.engine.execute.host_program import host_program
@@ -35,6 +35,9 @@ from tilescope.tracepoints import Tracepoint
 __all__ = ["Device", "RunObserver"]
 
 _log = logging.getLogger(__name__)
+
+#: Before the name of a remote buffer, in a snapshot.
+_REMOTE = "remote:"
 
 Progress = Callable[[int, int, str], None]
 
@@ -314,7 +317,9 @@ class Device:
         self.executable.graph.check_own(tensor)
 
     def snapshot(self) -> list[dict[str, NDArray[Any]]]:
-        """Return copies of all variables that every replica keeps from run to run, for `restore`.
+        """Return copies of all that every replica keeps from run to run, for `restore`.
+
+        That is variables, and remote buffers that programs write.
 
         The host copies them from where it simulates the tiles: no program runs.
 
@@ -327,11 +332,12 @@ class Device:
         self.load()
         return [
             {variable.name: one.memory.flat(variable).copy() for variable in self._kept()}
+            | {_REMOTE + buffer.name: one.remote.read(buffer, None) for buffer in self._changing()}
             for one in self._replicas
         ]
 
     def restore(self, snapshot: Sequence[Mapping[str, NDArray[Any]]]) -> None:
-        """Set the variables that the device keeps to what they were at a `snapshot`.
+        """Set the variables and remote buffers to what they were at a `snapshot`.
 
         Raises
         ------
@@ -343,6 +349,8 @@ class Device:
         for one, values in zip(self._replicas, snapshot, strict=True):
             for variable in self._kept():
                 one.memory.flat(variable)[:] = values[variable.name]
+            for buffer in self._changing():
+                one.remote.write(buffer, values[_REMOTE + buffer.name], None)
 
     def _kept(self) -> list[Variable]:
         return [
@@ -350,6 +358,16 @@ class Device:
             for variable in self.executable.graph.variables
             if variable.values is not None and variable.category != "constant"
         ]
+
+    def _changing(self) -> list[RemoteBuffer]:
+        """Return the remote buffers that begin with contents and that programs write."""
+        written = {
+            step.access.buffer.buffer_id
+            for step in self.executable.steps
+            if isinstance(step.access, RemoteAccess) and not step.access.is_input
+        }
+        buffers = self.executable.graph.remote_buffers
+        return [b for b in buffers if b.values is not None and b.buffer_id in written]
 
     def read_remote(
         self, buffer: RemoteBuffer, row: int | None = None, replica: int = 0

@@ -18,7 +18,7 @@ __all__ = ["RemoteMemory"]
 
 
 class RemoteMemory:
-    """Streaming memory, initialised to zeros.
+    """Streaming memory, which begins with what its buffers say, or zeros.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class RemoteMemory:
 
 
 def _rows_for(buffer: RemoteBuffer) -> NDArray[Any]:
-    """Allocate zeros for all rows of a buffer.
+    """Allocate the rows of a buffer, with what it begins with.
 
     Raises
     ------
@@ -115,6 +115,8 @@ def _rows_for(buffer: RemoteBuffer) -> NDArray[Any]:
         When they do not fit into the host's memory.
     """
     try:
+        if buffer.values is not None:
+            return buffer.values.copy()
         return np.zeros((buffer.repeats, buffer.n_elements), dtype=buffer.dtype.host)
     except (MemoryError, ValueError):
         raise RunFailed(

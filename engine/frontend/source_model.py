@@ -9,7 +9,7 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import Locations, Model
 from tilescope.engine.ir.half_policy import THROUGHOUT, HalfPolicy
 from tilescope.engine.ir.model import PRECISIONS
 
@@ -50,6 +50,8 @@ class Setup:
         Micro-batches of a run of a pipeline; training states its own.
     batch_parts
         Equal parts of the batch that are computed one after another.
+    locations
+        Where values are kept.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -66,10 +68,11 @@ class Setup:
     pipeline: Mapping[str, int] = field(default_factory=dict)
     n_rounds: int = 1
     batch_parts: int = 1
+    locations: Locations = field(default_factory=Locations)
 
     @property
     def facts(self) -> dict[str, str]:
-        """What a report's provenance says of precision, IPUs, parts; nothing of a model as it is.
+        """What a report's provenance says of precision, IPUs, locations; nothing of a plain model.
 
         Entries of a policy, the split and the stages are in JSON.
         """
@@ -79,7 +82,7 @@ class Setup:
             facts["micro_batches"] = str(self.n_rounds)
         if self.batch_parts > 1:
             facts["batch_parts"] = str(self.batch_parts)
-        return facts | self._precision_facts
+        return facts | self.locations.facts | self._precision_facts
 
     @property
     def _precision_facts(self) -> dict[str, str]:

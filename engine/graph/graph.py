@@ -16,7 +16,7 @@ from tilescope.engine.graph.remote import RemoteBuffer
 from tilescope.engine.graph.tensor.joined import Joined, View
 from tilescope.engine.graph.tensor.tensor import Tensor
 from tilescope.engine.graph.unchecked_graph import UncheckedGraph
-from tilescope.engine.graph.variable import Variable
+from tilescope.engine.graph.variable import Variable, to_host
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.compute_set import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.field import Field
@@ -134,15 +134,28 @@ class Graph(UncheckedGraph):
         return super().add_replica_index(name, n_elements, debug)
 
     def add_remote_buffer(
-        self, name: str, dtype: Any, n_elements: int, repeats: int = 1
+        self,
+        name: str,
+        dtype: Any,
+        n_elements: int,
+        repeats: int = 1,
+        values: ArrayLike | None = None,
     ) -> RemoteBuffer:
         """Add rows of elements in streaming memory, for `RemoteCopyIn` and `RemoteCopyOut`.
+
+        Parameters
+        ----------
+        name, dtype, n_elements, repeats
+            As for `RemoteBuffer`.
+        values : shape (repeats, n_elements)
+            What it holds before the first run; zeros by default.
 
         Raises
         ------
         BadGraph
-            When the name is taken, the device does not support the type, a size is less than 1, or
-            the buffers together exceed the streaming memory of the machine's IPUs.
+            When the name is taken, the device does not support the type, a size is less than 1, the
+            values have another shape, or the buffers together exceed the streaming memory of the
+            machine's IPUs.
         """
         a_text("The name of a remote buffer", name)
         if any(buffer.name == name for buffer in self.remote_buffers):
@@ -151,25 +164,16 @@ class Graph(UncheckedGraph):
         self._check_type(kind, name)
         n_elements = a_count(f"The row of remote buffer {name!r}", n_elements)
         repeats = a_count(f"The number of rows of remote buffer {name!r}", repeats)
-        buffer = RemoteBuffer(len(self.remote_buffers), name, kind, n_elements, repeats)
-        self._check_streaming_memory(buffer)
-        self.remote_buffers.append(buffer)
-        return buffer
-
-    def _check_streaming_memory(self, buffer: RemoteBuffer) -> None:
-        """Raise BadGraph unless streaming memory has room for another buffer."""
-        machine = self.machine
-        room_bytes = machine.n_ipus * machine.streaming_memory_bytes
-        taken_bytes = sum(remote_buffer.n_bytes for remote_buffer in self.remote_buffers)
-        if buffer.n_bytes <= room_bytes - taken_bytes:
-            return
-        beside = f", of which other buffers take {taken_bytes:,}" if taken_bytes else ""
-        raise BadGraph(
-            f"Remote buffer {buffer.name!r} takes {buffer.n_bytes:,} bytes, {buffer.repeats:,} rows"
-            f" of {buffer.n_elements:,} {buffer.dtype}: the streaming memory of {machine.name} with"
-            f" {machine.n_ipus} IPU{'s' if machine.n_ipus > 1 else ''} holds {room_bytes:,} bytes"
-            f"{beside}. Use fewer or shorter rows, or more IPUs"
-        )
+        contents = None
+        if values is not None:
+            array = numbers(f"The values of remote buffer {name!r}", values)
+            if array.shape != (repeats, n_elements):
+                raise BadGraph(
+                    f"Remote buffer {name!r} takes values of shape {(repeats, n_elements)}, not"
+                    f" {array.shape}"
+                )
+            contents = to_host(array, kind, name)
+        return super().add_remote_buffer(name, kind, n_elements, repeats, contents)
 
     @staticmethod
     def _checked_shape(shape: Sequence[int], name: str, debug: DebugContext) -> tuple[int, ...]:

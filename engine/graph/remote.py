@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from tilescope.engine.errors import BadGraph
 from tilescope.engine.number.dtype import DType
@@ -20,6 +23,8 @@ class RemoteBuffer:
         Elements per row.
     repeats
         Number of rows.
+    values : ndarray, shape (repeats, n_elements)
+        What it holds before the first run, in the type of the host; zeros if None.
     """
 
     buffer_id: int
@@ -27,6 +32,7 @@ class RemoteBuffer:
     dtype: DType
     n_elements: int
     repeats: int
+    values: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the sizes.

@@ -173,6 +173,50 @@ class UncheckedGraph:
             start, tile = overlaid(variable.mapped_so_far(), tensor, (start, tile))
         variable.set_mapping(start, tile)
 
+    def add_remote_buffer(
+        self,
+        name: str,
+        dtype: Any,
+        n_elements: int,
+        repeats: int = 1,
+        values: ArrayLike | None = None,
+    ) -> RemoteBuffer:
+        """Add rows of elements in streaming memory; see `Graph.add_remote_buffer`.
+
+        Parameters
+        ----------
+        name, dtype, n_elements, repeats
+            As for `RemoteBuffer`.
+        values : shape (repeats, n_elements)
+            What it holds before the first run, in the type of the host; zeros by default.
+
+        Raises
+        ------
+        BadGraph
+            When the buffers together exceed the streaming memory of the machine's IPUs.
+        """
+        number, kind = len(self.remote_buffers), dtype_of(dtype)
+        contents = None if values is None else np.asarray(values)
+        buffer = RemoteBuffer(number, name, kind, n_elements, repeats, contents)
+        self._check_streaming_memory(buffer)
+        self.remote_buffers.append(buffer)
+        return buffer
+
+    def _check_streaming_memory(self, buffer: RemoteBuffer) -> None:
+        """Raise BadGraph unless streaming memory has room for another buffer."""
+        machine = self.machine
+        room_bytes = machine.n_ipus * machine.streaming_memory_bytes
+        taken_bytes = sum(remote_buffer.n_bytes for remote_buffer in self.remote_buffers)
+        if buffer.n_bytes <= room_bytes - taken_bytes:
+            return
+        beside = f", of which other buffers take {taken_bytes:,}" if taken_bytes else ""
+        raise BadGraph(
+            f"Remote buffer {buffer.name!r} takes {buffer.n_bytes:,} bytes, {buffer.repeats:,} rows"
+            f" of {buffer.n_elements:,} {buffer.dtype}: the streaming memory of {machine.name} with"
+            f" {machine.n_ipus} IPU{'s' if machine.n_ipus > 1 else ''} holds {room_bytes:,} bytes"
+            f"{beside}. Use fewer or shorter rows, or more IPUs"
+        )
+
     def clone(
         self,
         view: View,

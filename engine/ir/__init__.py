@@ -3,6 +3,7 @@
 from tilescope.engine.ir.builder import IrBuilder
 from tilescope.engine.ir.check import check_model
 from tilescope.engine.ir.hints import Hints
+from tilescope.engine.ir.location import KINDS, ON_CHIP, Location, LocationRule, Locations
 from tilescope.engine.ir.model import Count, Model, read_from_outside, walk
 from tilescope.engine.ir.operation import (
     ENGINE_DOMAIN,
@@ -40,7 +41,9 @@ from tilescope.engine.ir.value import (
 
 __all__ = [
     "ENGINE_DOMAIN",
+    "KINDS",
     "MOST_DIMS",
+    "ON_CHIP",
     "RECOMPUTATIONS",
     "UNPLACED",
     "WHOLE_BATCH",
@@ -52,6 +55,9 @@ __all__ = [
     "Expansion",
     "Hints",
     "IrBuilder",
+    "Location",
+    "LocationRule",
+    "Locations",
     "Model",
     "NarrowConstant",
     "Node",

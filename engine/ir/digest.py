@@ -40,6 +40,8 @@ def model_digests(model: Model) -> tuple[str, str]:
         parts += ["pipelined", model.n_rounds]
     if model.batch_parts.n_parts > 1:
         parts += ["parts", astuple(model.batch_parts)]
+    if not model.locations.is_on_chip:
+        parts += ["locations", repr(model.locations)]
     structure = json.dumps(parts, sort_keys=True, default=_as_text)
     return digest_of([structure]), joint_digest(walk.weights) or digest_of([])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tilescope.engine.ir.location import Locations
 from tilescope.engine.ir.operation import Operation
 from tilescope.engine.ir.parts import WHOLE_BATCH, BatchParts
 from tilescope.engine.ir.training import Recomputation, Training
@@ -81,6 +82,9 @@ class Model:
         of several rounds run at a time.
     batch_parts
         In how many parts of the batch the operations are to run, until they are on parts.
+    locations
+        Where values are kept: what is not on the tiles is loaded and stored by operations once the
+        passes have placed them.
     """
 
     name: str
@@ -102,6 +106,7 @@ class Model:
     counts_overflows: bool = False
     is_pipelined: bool = False
     batch_parts: BatchParts = WHOLE_BATCH
+    locations: Locations = field(default_factory=Locations)
 
     @property
     def interface(self) -> Model:

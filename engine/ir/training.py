@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from tilescope.engine.errors import BadOption
+from tilescope.engine.ir.location import Locations
 from tilescope.engine.ir.operation import Emitter
 from tilescope.engine.ir.value import Parameter, Update, Value
 
@@ -73,7 +74,9 @@ class Optimiser(Protocol):
     def settings(self, factor: float) -> Mapping[str, float]:
         """Return the numbers that the host may change, by name, for such a factor."""
 
-    def updater(self, factor: float, n_replicas: int = 1) -> Updater:
+    def updater(
+        self, factor: float, n_replicas: int = 1, locations: Locations | None = None
+    ) -> Updater:
         """Return what emits the updates of a model.
 
         Parameters
@@ -83,6 +86,8 @@ class Optimiser(Protocol):
             means.
         n_replicas
             Replicas whose gradients are summed.
+        locations
+            Where values are kept; all whole on the tiles by default.
         """
 
 

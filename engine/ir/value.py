@@ -197,6 +197,9 @@ class State(Value):
         How many replicas have equal shares of what the host knows it as; `array` is a share.
     purpose
         What it is needed for.
+    sharded_by, whole_shape
+        The replicas that keep a shard each of a value of that shape, in order of its elements, the
+        last one filled up; None if every replica keeps all of it. `array` is that of every shard.
     """
 
     array: NDArray[Any]
@@ -204,6 +207,8 @@ class State(Value):
     like: Parameter | None = None
     n_shares: int = 1
     purpose: Purpose = Purpose.OPTIMISER_STATE
+    sharded_by: ReplicaGroup | None = None
+    whole_shape: tuple[int, ...] = ()
 
     @property
     def is_held(self) -> bool:

@@ -16,6 +16,7 @@ from tilescope.engine.ir.digest import OperatorKeys, described
 from tilescope.engine.ir.value import looked_at
 from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.fragment import Beginning, Fragment, Unrepeatable
+from tilescope.engine.lower.remote import is_remote
 
 __all__ = ["FragmentStore", "Fragments", "lowered"]
 
@@ -112,7 +113,7 @@ class Fragments:
     the tensors of its operands, with their variables' names, mappings and plans, and whether they
     are free; the state of the builder. It holds the contents of those operands that the lowering
     looked at: others it only lays out, which is done again. Operations with regions are lowered
-    anew, the operations inside them like others.
+    anew, the operations inside them like others; so are copies from and to streaming memory.
     """
 
     def __init__(self, store: FragmentStore, digests: ArrayDigests) -> None:
@@ -127,7 +128,8 @@ class Fragments:
         builder = lowering.builder
         operands = _variables(lowering, operation)
         outer = [builder.debug, *operands]
-        kind = None if operation.regions else self._kind(lowering, operation, operands)
+        is_alone = bool(operation.regions) or is_remote(operation)
+        kind = None if is_alone else self._kind(lowering, operation, operands)
         if kind is None:
             self.n_lowered += 1
             return lowered(lowering, operation)

@@ -39,6 +39,7 @@ from tilescope.engine.library.popops.elementwise.operations import (
 )
 from tilescope.engine.lower.fragments import Fragments, lowered
 from tilescope.engine.lower.last_use import LastUses
+from tilescope.engine.lower.remote import RemoteValues
 from tilescope.engine.program import Sequence, StreamCopyIn
 
 __all__ = ["Lowering"]
@@ -76,6 +77,8 @@ class Lowering:
         Tiles by IPU, of a model whose operations have IPUs.
     part_constants
         Those that operations on parts of a batch added.
+    remote
+        The values in streaming memory.
     """
 
     builder: Builder
@@ -88,6 +91,7 @@ class Lowering:
     training_pass: TrainingPass | None = None
     tiles_of_ipu: Mapping[int, TileSet] = field(default_factory=dict)
     part_constants: list[Variable] = field(default_factory=list)
+    remote: RemoteValues = field(default_factory=RemoteValues)
 
     def on_ipu(self, ipu: int | None) -> Lowering:
         """Return where an IPU's operations are lowered to: its tiles; None for the present ones."""
@@ -170,8 +174,9 @@ class Lowering:
             When one has no lowering.
         """
         sequence, outside = self.builder.sequence, self.builder.debug
+        on_chip = [update for update in updates if update.held in self.tensors]
         here = replace(
-            self, last_uses=LastUses.of(operations, results, self.tensors, updates, arrivals)
+            self, last_uses=LastUses.of(operations, results, self.tensors, on_chip, arrivals)
         )
         inside = here
         for position, operation in enumerate(operations):
@@ -220,10 +225,14 @@ class Lowering:
         _state_purpose(tensor, operation.training_pass)
 
     def update(self, updates: Items[Update], *, is_training: bool = False) -> None:
-        """Copy the values that replace held ones into their variables, unless they are there."""
+        """Copy the values that replace held ones into their variables, unless they are there.
+
+        Those of streaming memory are there: operations have stored them.
+        """
+        updates = [update for update in updates if update.held in self.tensors]
         filled, targets = [], []
         for update in updates:
-            target, number = self.tensors[update.held], _single(update.value)
+            target, number = self.tensors[update.held], self.single(update.value)
             if number is None:
                 targets.append((self.tensor(update.value), target))
             else:
@@ -300,6 +309,14 @@ class Lowering:
         """Return whether the operation that is being lowered may write over an operand."""
         return value in self.tensors and self.last_uses.is_free(self.tensors[value])
 
+    @staticmethod
+    def single(value: Value) -> float | None:
+        """Return the number that all elements of a known value are; None for others."""
+        array = value.known
+        if array is None or not array.size or (array != array.flat[0]).any():
+            return None
+        return float(array.flat[0])
+
     def copied(self, value: Value) -> Tensor:
         """Return a copy of a value, laid out as it is."""
         builder, tensor = self.builder, self.tensor(value)
@@ -318,14 +335,6 @@ class Lowering:
 
     def _at(self, sequence: Sequence, debug: DebugContext) -> Lowering:
         return replace(self, builder=replace(self.builder, sequence=sequence, debug=debug))
-
-
-def _single(value: Value) -> float | None:
-    """Return the number that all elements of a known value are; None for others."""
-    array = value.known
-    if array is None or not array.size or (array != array.flat[0]).any():
-        return None
-    return float(array.flat[0])
 
 
 #: What results of a pass are; those of a weight update replace what is held.

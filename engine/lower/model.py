@@ -13,6 +13,7 @@ from tilescope.engine.library.builder import Builder
 from tilescope.engine.lower.fragments import Fragments
 from tilescope.engine.lower.lowering import Lowering
 from tilescope.engine.lower.pipeline import crosses_ipus, lower_pipeline
+from tilescope.engine.lower.remote import remote_values
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.available_memory import AvailableMemory
 from tilescope.engine.options.partials import PartialsTypes
@@ -62,8 +63,19 @@ def lower(
         As for `Builder`.
     fragments
         Looks up what equal operations added to an earlier program; None lowers all anew.
+
+    Raises
+    ------
+    BadModel
+        When an operation has no lowering, or no tile is left to compute.
     """
-    graph = own_graph(machine)
+    n_io_tiles = 0 if model.locations.is_on_chip else model.locations.n_io_tiles
+    if n_io_tiles >= machine.tiles_per_ipu:
+        raise BadModel(
+            f"{n_io_tiles} I/O tiles leave none to compute: {machine.name} has"
+            f" {machine.tiles_per_ipu} tiles per IPU"
+        )
+    graph = own_graph(machine, n_io_tiles=n_io_tiles)
     root = Sequence(model.name)
     builder = Builder(
         graph,
@@ -82,8 +94,11 @@ def lower(
         fragments=fragments,
         tiles_of_ipu=_tiles_of_ipu(model, graph),
     )
+    for value in remote_values(model):
+        lowering.remote.add(graph, value)
     for held in sorted(model.held, key=lambda value: isinstance(value, State)):
-        lowering.on_ipu(ipus.get(held)).add_held(held)
+        if held not in lowering.remote.buffers:
+            lowering.on_ipu(ipus.get(held)).add_held(held)
     if model.is_pipelined:
         lower_pipeline(lowering, model, ipus)
     elif model.n_rounds == 1:
@@ -161,7 +176,7 @@ def _is_trained(model: Model) -> bool:
 def _forward_readers(model: Model) -> dict[Value, list[Operation]]:
     """Return the operations of the forward pass by what they read."""
     readers: dict[Value, list[Operation]] = {}
-    if not model.held:
+    if not model.held and not remote_values(model):
         return readers
     for operation in model.operations:
         if operation.training_pass in (None, TrainingPass.FORWARD):
@@ -174,6 +189,8 @@ def _programs_of_held(lowering: Lowering, model: Model) -> list[Sequence]:
     """Return the programs that write and read held values."""
     written, read, settings = (Sequence(name) for name in ("fromHost", "toHost", "settings"))
     for held in model.held:
+        if held in lowering.remote.buffers:
+            continue  # the host reads and writes streaming memory without a program
         tensor = lowering.tensors[held]
         written.add(StreamCopyIn(held_stream(HELD_FROM_HOST, held.name), tensor))
         read.add(StreamCopyOut(tensor, held_stream(HELD_TO_HOST, held.name)))

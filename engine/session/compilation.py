@@ -16,7 +16,7 @@ from tilescope.engine.compiler.cache.programs import ProgramFolder, lowered_fold
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
 from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import OwnGraph
-from tilescope.engine.ir import Model, State
+from tilescope.engine.ir import Model
 from tilescope.engine.ir.digest import model_digests
 from tilescope.engine.lower import lower
 from tilescope.engine.lower.fragments import Fragments
@@ -31,6 +31,7 @@ from tilescope.engine.session.compile import compile_graph
 from tilescope.engine.session.compiled_model import CompiledModel, Held
 from tilescope.engine.session.lowered_folder import LoweredFolder
 from tilescope.engine.session.outline import outline
+from tilescope.engine.session.overlap_streaming import overlap_streaming
 from tilescope.engine.session.settings import CompileSettings
 from tilescope.engine.session.shared_constants import share_constants
 from tilescope.engine.session.stored_program import (
@@ -187,6 +188,7 @@ def _compiled(
         share_constants(lowered.graph, lowered.programs, lowered.part_constants, digests)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)
+        overlap_streaming(lowered.graph, lowered.programs[0])
         check_nesting(lowered.programs)
         executable = compile_graph(
             OwnGraph(lowered.graph),
@@ -212,10 +214,8 @@ def _compiled(
         graph_digest=graph_digest,
         weights_digest=weights_digest,
     )
-    held = tuple(
-        Held(v.name, v.shape, v.dtype, v.is_setting, v.n_shares if isinstance(v, State) else 1)
-        for v in model.held
-    )
+    buffers = {buffer.name for buffer in executable.graph.remote_buffers}
+    held = tuple(Held.of(value, is_off_chip=value.name in buffers) for value in model.held)
     return CompiledModel(model.interface, executable, held, stated.training)
 
 

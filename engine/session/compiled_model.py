@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,17 @@ from numpy.typing import NDArray
 
 from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.errors import BadInput
-from tilescope.engine.ir import Count, Model, Optimiser, Training, Value
+from tilescope.engine.graph import RemoteBuffer
+from tilescope.engine.ir import (
+    Count,
+    Model,
+    Optimiser,
+    Parameter,
+    ReplicaGroup,
+    State,
+    Training,
+    Value,
+)
 from tilescope.engine.ir.held import (
     HELD_FROM_HOST,
     HELD_TO_HOST,
@@ -35,6 +46,10 @@ class Held:
         Whether the host changes it between runs.
     n_shares
         How many replicas have equal shares of what the host reads and writes.
+    is_off_chip
+        Whether it is in streaming memory, which the host reads and writes without a program.
+    sharded_by
+        The replicas that keep a shard each; see `tilescope.engine.ir.State`.
     """
 
     name: str
@@ -42,14 +57,46 @@ class Held:
     dtype: str
     is_setting: bool
     n_shares: int = 1
+    is_off_chip: bool = False
+    sharded_by: ReplicaGroup | None = None
 
-    def of_host(self, share: NDArray[Any]) -> NDArray[Any]:
-        """Return what the host knows a replica's content as, in the type of the value."""
-        whole = share if self.n_shares == 1 else share * self.n_shares
-        return whole.astype(self.dtype)
+    @classmethod
+    def of(cls, value: Parameter | State, *, is_off_chip: bool) -> Held:
+        """Return the record of a value of a model."""
+        if not isinstance(value, State):
+            return cls(
+                value.name, value.shape, value.dtype, value.is_setting, is_off_chip=is_off_chip
+            )
+        shape = value.shape if value.sharded_by is None else value.whole_shape
+        return cls(
+            value.name,
+            shape,
+            value.dtype,
+            value.is_setting,
+            value.n_shares,
+            is_off_chip,
+            value.sharded_by,
+        )
 
-    def of_replica(self, whole: NDArray[Any]) -> NDArray[Any]:
+    def of_host(self, content: NDArray[Any]) -> NDArray[Any]:
+        """Return what the host knows the content of a replica as, in the type of the value.
+
+        That of a replica with a shard is all shards, joined.
+        """
+        if self.sharded_by is not None:
+            content = content.reshape(-1)[: prod(self.shape)]
+        whole = content if self.n_shares == 1 else content * self.n_shares
+        return whole.reshape(self.shape).astype(self.dtype)
+
+    def of_replica(self, whole: NDArray[Any], replica: int = 0) -> NDArray[Any]:
         """Return what a replica holds of an array of the host."""
+        if self.sharded_by is not None:
+            group = self.sharded_by
+            n = -(-whole.size // group.size)
+            padded = np.zeros(n * group.size, whole.dtype)
+            padded[: whole.size] = whole.reshape(-1)
+            first = group.member_of(replica) * n
+            return padded[first : first + n]
         return whole if self.n_shares == 1 else (whole / self.n_shares).astype(self.dtype)
 
 
@@ -94,10 +141,23 @@ class CompiledModel:
     def _held_of(self, engine: Engine, replica: int) -> dict[str, NDArray[Any]]:
         """Return what the program that reads held values has copied of a replica."""
         return {
-            value.name: value.of_host(engine.output(stream, replica))
-            for value in self.held
-            for stream in [held_stream(HELD_TO_HOST, value.name)]
+            value.name: value.of_host(self._content(engine, value, replica)) for value in self.held
         }
+
+    def _content(self, engine: Engine, value: Held, replica: int) -> NDArray[Any]:
+        """Return what a replica holds of a value, or what all replicas with a shard of it hold."""
+        if value.sharded_by is not None:
+            replicas = value.sharded_by.members_with(replica)
+            whole = replace(value, sharded_by=None)
+            return np.concatenate([self._content(engine, whole, one) for one in replicas])
+        if not value.is_off_chip:
+            return engine.output(held_stream(HELD_TO_HOST, value.name), replica)
+        return engine.read_remote(self._buffer(value), 0, replica)
+
+    def _buffer(self, value: Held) -> RemoteBuffer:
+        """Return the remote buffer of a value."""
+        buffers = self.executable.graph.remote_buffers
+        return next(buffer for buffer in buffers if buffer.name == value.name)
 
     def write_held(
         self,
@@ -169,16 +229,23 @@ class CompiledModel:
         if settings:
             engine.run(HOST_SETTINGS, "optimiserFromHost")
 
-    @staticmethod
     def _connect(
+        self,
         engine: Engine,
         program: int,
         value: Held,
         array: NDArray[Any],
         replica: int | None = None,
     ) -> None:
-        """Give a program what it writes into a value of a replica, or of all."""
-        engine.connect_stream(held_stream(program, value.name), value.of_replica(array), replica)
+        """Give a program what it writes into a value of a replica, or of all.
+
+        What is in streaming memory is written there.
+        """
+        content = value.of_replica(array, replica or 0)
+        if value.is_off_chip:
+            engine.write_remote(self._buffer(value), content.reshape(-1), 0, replica)
+        else:
+            engine.connect_stream(held_stream(program, value.name), content, replica)
 
     def random_inputs(self, seed: int) -> dict[str, NDArray[Any]]:
         """Return random inputs for a seed; none where synthetic data take their place."""

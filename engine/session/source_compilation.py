@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tilescope.engine.channels import FRAMEWORK
@@ -16,7 +16,7 @@ from tilescope.engine.compiler.executable.container import Container
 from tilescope.engine.compiler.executable.executable import Stopwatch
 from tilescope.engine.errors import BadModel, BadOption, OutOfTileMemory
 from tilescope.engine.frontend.source_model import Setup, SourceModel
-from tilescope.engine.ir import Model
+from tilescope.engine.ir import LocationRule, Model
 from tilescope.engine.ir.model import PRECISIONS
 from tilescope.engine.ir.registered import registered_digest
 from tilescope.engine.machine import Machine
@@ -218,7 +218,7 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
     source
         The model of a front end.
     setup
-        Sizes, values, precision, data, IPUs and parts of the batch.
+        Sizes, values, precision, data, IPUs, parts of the batch, and locations.
     seed
         Seed of synthetic data.
 
@@ -242,7 +242,7 @@ def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
         model = pipelined(model, setup.n_rounds)
     if setup.precision == "half":
         model = in_half(model, has_masters=setup.has_masters, policy=setup.policy)
-    model = in_batch_parts(model, setup.batch_parts)
+    model = replace(in_batch_parts(model, setup.batch_parts), locations=setup.locations)
     return model if setup.synthetic is None else with_synthetic_data(model, setup.synthetic, seed)
 
 
@@ -256,6 +256,8 @@ def _check_weights_fit(source: SourceModel, machine: Machine, setup: Setup, exce
     OutOfTileMemory
         When it cannot fit however it is compiled.
     """
+    if setup.locations.of_kinds.get("weights", LocationRule()).location.is_off_chip:
+        return
     capacity = machine.capacity_bytes
     most_bytes = max(capacity, excess.n_bytes)
     if source.stored_bytes() <= most_bytes:
@@ -266,5 +268,5 @@ def _check_weights_fit(source: SourceModel, machine: Machine, setup: Setup, exce
     half = "; --precision half halves them" if setup.precision == PRECISIONS[0] else ""
     raise OutOfTileMemory(
         f"The weights of {source.place} take {weight_bytes:,} bytes, and all {machine.n_tiles:,}"
-        f" tiles together have {capacity:,}{half}"
+        f" tiles together have {capacity:,}{half}; --offload weights keeps them in streaming memory"
     )

@@ -25,10 +25,14 @@ from tilescope.engine.ir import (
     BatchParts,
     Constant,
     Count,
+    Location,
+    LocationRule,
+    Locations,
     Model,
     NarrowConstant,
     Parameter,
     Recomputation,
+    ReplicaGroup,
     State,
     Training,
     Value,
@@ -51,10 +55,14 @@ _KINDS = (
     BatchParts,
     Count,
     Held,
+    Location,
+    LocationRule,
+    Locations,
     Model,
     NarrowConstant,
     Parameter,
     Recomputation,
+    ReplicaGroup,
     State,
     Training,
     Value,
@@ -138,7 +146,9 @@ def keep_program(parts: Parts, compiled: CompiledModel) -> str:
         _ = step.is_data_dependent, step.reads_clock
     for node in executable.nodes:
         _ = node.is_static, node.is_foldable
-    weights = [v.values for v in executable.graph.variables if v.values is not None]
+    graph = executable.graph
+    weights = [v.values for v in graph.variables if v.values is not None]
+    weights += [buffer.values for buffer in graph.remote_buffers if buffer.values is not None]
     try:
         objects, arrays = write_objects(
             replace(compiled, executable=executable.alone),

@@ -108,6 +108,12 @@ class Trainer:
             )
         self.model, self._training = model, model.training
         self.compiled: CompiledModel = compile_model(model, machine, **compilation)
+        sharded = [value.name for value in self.compiled.held if value.sharded_by is not None]
+        if sharded and n_computed_replicas not in (None, n_replicas):
+            raise BadModel(
+                f"Replicas keep shards of {sharded[0]!r}, so that all {n_replicas} must be"
+                f" computed, not {n_computed_replicas}: leave out the sharding, or compute all"
+            )
         stated = {**(facts or {}), **model.training.facts}
         self.engine = Engine(
             self.compiled.executable,

@@ -79,7 +79,7 @@ def differentiate(model: Model) -> Model:
             f"{model.name!r} is pipelined with {model.n_rounds} micro-batches and trained with"
             f" {training.n_rounds}: state their number once"
         )
-    updater = training.optimiser.updater(training.factor, training.n_replicas)
+    updater = training.optimiser.updater(training.factor, training.n_replicas, model.locations)
     backward = _Backward(model, training, updater)
     gradients = backward.run()
     updates = [*model.updates]

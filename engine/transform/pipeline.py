@@ -22,6 +22,7 @@ from tilescope.engine.transform.differentiate import differentiate
 from tilescope.engine.transform.fold_scale import fold_scale
 from tilescope.engine.transform.merge_collectives import merge_collectives
 from tilescope.engine.transform.normalisation import find_layer_norm, find_rms_norm
+from tilescope.engine.transform.offload import offload
 from tilescope.engine.transform.overflow import count_overflows
 from tilescope.engine.transform.place import place
 from tilescope.engine.transform.powers import simplify_powers
@@ -92,6 +93,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         "pre_scale": Pass(Phase.SCALE, pre_scale),
         "fold_batch_norm": Pass(Phase.SCALE, fold_scale),
         "prune": Pass(Phase.SCHEDULE, prune),
+        "offload": Pass(Phase.PLACE, offload),
         "schedule": Pass(Phase.PLACE, schedule),
         "place": Pass(Phase.PLACE, place),
         "merge_collectives": Pass(Phase.PLACE, merge_collectives),

@@ -19,6 +19,7 @@ from tilescope.engine.ir import (
     walk,
 )
 from tilescope.engine.operators.movement.ipu_copy import IPU_COPY
+from tilescope.engine.operators.movement.remote import REMOTE_LOAD, REMOTE_STORE
 
 __all__ = ["place"]
 
@@ -60,12 +61,15 @@ class _Placed:
     ----------
     pending
         Copies that were added since it was emptied.
+    _stored
+        What stands for values in streaming memory.
     """
 
     def __init__(self) -> None:
         self.pending: list[Operation] = []
         self._home: dict[Value, int] = {}
         self._copies: dict[tuple[Value, int], Value] = {}
+        self._stored: set[Value] = set()
 
     def operations(self, operations: Sequence[Operation]) -> list[Operation]:
         """Return operations with IPUs; copies stand before the group that needs them.
@@ -99,8 +103,18 @@ class _Placed:
             ipu = self._home.get(update.held)
             if ipu is None:
                 ipu = self._home.setdefault(update.held, self._home.get(update.value, 0))
-            placed.append(replace(update, value=self._there(update.value, ipu, None)))
+            value = update.value
+            if value not in self._stored:
+                value = self._there(value, ipu, None)
+            placed.append(replace(update, value=value))
         return tuple(placed)
+
+    def _off_chip(self, operation: Operation) -> tuple[Value, ...]:
+        """Return what an operation reads in streaming memory, which no IPU is closer to."""
+        if operation.operator is REMOTE_STORE:
+            self._stored.update(operation.results)
+            return operation.operands[:-1]
+        return tuple(operation.operands) if operation.operator is REMOTE_LOAD else ()
 
     def _ipu_of(self, operation: Operation) -> int:
         stated = operation.placement.ipu
@@ -117,7 +131,8 @@ class _Placed:
                     f"{inner} is on IPU {inner.placement.ipu}, inside {operation} on IPU {ipu}: an"
                     " operation and what is inside it run on one IPU"
                 )
-        there = {value: self._there(value, ipu, operation) for value in _read_by(operation)}
+        read = [value for value in _read_by(operation) if value not in self._off_chip(operation)]
+        there = {value: self._there(value, ipu, operation) for value in read}
         placed = replace(operation, placement=replace(operation.placement, ipu=ipu))
         return IrBuilder(operation.name).reading(placed, there)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.reports.check.bars import bar_problems
 from tilescope.reports.check.patterns import PATTERNS_AT_ONCE, pattern_facts
 from tilescope.reports.check.problem import Problem
 from tilescope.reports.check.program import PROGRAM_CHECKS
@@ -49,6 +50,7 @@ def content_problems(report: Report) -> list[Problem]:
         _lowered,
         _memory,
         _trace,
+        bar_problems,
     )
     outlines = [Problem("disagreement", "outline", sentence) for sentence in _outline(report)]
     return outlines or [problem for check in checks for problem in _problems(check, report)]

@@ -2,6 +2,8 @@
 
 from tilescope.reports.schema.arrays import (
     ARRAYS,
+    BAR_COLUMNS,
+    BAR_SHARE_COLUMNS,
     COST_COLUMNS,
     DATAFLOW_COLUMNS,
     HOST_EVENT_COLUMNS,
@@ -36,6 +38,7 @@ from tilescope.reports.schema.run import (
     run,
     run_trace,
     step,
+    trace_bar,
     trace_total,
     training_overflow,
     training_step,
@@ -53,6 +56,8 @@ from tilescope.reports.schema.version import (
 __all__ = [
     "APPLICATION_ID",
     "ARRAYS",
+    "BAR_COLUMNS",
+    "BAR_SHARE_COLUMNS",
     "COST_COLUMNS",
     "DATAFLOW_COLUMNS",
     "HOST_EVENT_COLUMNS",
@@ -93,6 +98,7 @@ __all__ = [
     "run_trace",
     "step",
     "target",
+    "trace_bar",
     "trace_total",
     "training_overflow",
     "training_step",
@@ -122,6 +128,7 @@ TABLES = {
         plan,
         run_trace,
         trace_total,
+        trace_bar,
         training_step,
         training_overflow,
         variable,

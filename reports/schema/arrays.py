@@ -9,6 +9,8 @@ from tilescope.reports.schema.vocabulary import HOST_RECORDS, MEMORY_ROWS, SYNC_
 
 __all__ = [
     "ARRAYS",
+    "BAR_COLUMNS",
+    "BAR_SHARE_COLUMNS",
     "COST_COLUMNS",
     "DATAFLOW_COLUMNS",
     "HOST_EVENT_COLUMNS",
@@ -177,11 +179,36 @@ _HOST_EVENT = (
     ("host_label_id", "<i4", "", "Its label, and by that its channel"),
     ("host_thread_id", "<i4", "", "The thread"),
 )
-#: Names of the columns of these groups.
+#: Bars of long traces at coarse resolutions; a row per bar, those of a trace_bar by level and time.
+_BAR = (
+    (
+        "level",
+        "<i4",
+        "",
+        "0 for executions side by side, else 1 more than the level of the names",
+    ),
+    ("start_cycle", "<i8", "cycles", "Start of its first slice, as in the trace"),
+    ("end_cycle", "<i8", "cycles", "First cycle after its last slice"),
+    ("n_slices", "<i8", "", "Slices that it stands for; several are shorter than a bin"),
+    ("cycles", "<i8", "cycles", "Time of these, without what lies between them"),
+    ("kind", "<i4", "", "Kind of slice with most of that time"),
+    ("n_kinds", "<i4", "", "Number of its rows in the bar_share.* arrays; 0 for one slice"),
+    ("step_id", "<i4", "", "Step with which its longest slice begins, the first of equal ones"),
+    ("longest_cycles", "<i8", "cycles", "Time of its longest slice"),
+)
+#: What bars of several slices consist of; a row per kind of slice, in order of the bars.
+_BAR_SHARE = (
+    ("kind", "<i4", "", "The kind of slice; ascending within a bar"),
+    ("share", "<i4", "", "Its part of the time of the bar's slices, in 255ths"),
+)
+#: Names of the columns of the groups ``liveness``, ``cost``, ``dataflow``, ``trace``, ``total``,
+#: ``bar``, ``bar_share`` and ``host_event``.
 LIVENESS_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _LIVENESS)
 COST_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _COST)
 DATAFLOW_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _DATAFLOW)
 TOTAL_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TOTAL)
+BAR_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _BAR)
+BAR_SHARE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _BAR_SHARE)
 TRACE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TRACE)
 HOST_EVENT_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _HOST_EVENT)
 
@@ -289,6 +316,8 @@ ARRAYS: dict[str, ArraySpec] = {
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step after its lifetime"),
         *_columns("trace", _TRACE),
         *_columns("total", _TOTAL, since=7),
-        *_columns("host_event", _HOST_EVENT, since=10),
+        *_columns("host_event", _HOST_EVENT, since=11),
+        *_columns("bar", _BAR, since=10),
+        *_columns("bar_share", _BAR_SHARE, since=10),
     )
 }

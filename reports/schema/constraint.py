@@ -20,6 +20,7 @@ from tilescope.reports.schema.vocabulary import (
     PROGRAM_KINDS,
     PURPOSES,
     REGIONS,
+    SLICE_KINDS,
     SYNC_ZONES,
     TRAINING_PASSES,
 )
@@ -70,6 +71,8 @@ class Count:
 COLUMN_COUNTS: dict[tuple[str, str], Count] = {
     ("run_trace", "ipu_id"): Count("ipus"),
     ("run_trace", "track"): Count("tracks"),
+    ("trace_bar", "ipu_id"): Count("ipus"),
+    ("trace_bar", "track"): Count("tracks"),
     ("compute_set_vertex", "vertices_pattern_id"): Count("vertices.pattern"),
     ("program", "code_pattern_id"): Count("code.pattern"),
 }
@@ -90,10 +93,13 @@ COUNTED_ARRAYS: dict[str, Count] = {
     "total.ipu_id": Count("ipus"),
     "total.track": Count("tracks"),
     "total.pattern_id": Count("cycles.pattern"),
+    "bar.kind": Count("slice_kinds"),
+    "bar_share.kind": Count("slice_kinds"),
 }
 #: Counts that the schema decides.
 FIXED_COUNTS: dict[str, int] = {
     "sync_zones": max(SYNC_ZONES.values()) + 1,
+    "slice_kinds": len(SLICE_KINDS),
     "tracks": 2,
     "host_records": len(HOST_RECORDS),
     "memory_rows": len(MEMORY_ROWS),

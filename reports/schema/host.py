@@ -20,7 +20,7 @@ __all__ = [
 
 #: The kind of reports that have these tables, as their provenance states it.
 HOST_TRACE = "host trace"
-_SINCE = 10
+_SINCE = 11
 _TIME = "Time since the trace began, nanoseconds"
 
 

@@ -8,6 +8,7 @@ __all__ = [
     "run",
     "run_trace",
     "step",
+    "trace_bar",
     "trace_total",
     "training_overflow",
     "training_step",
@@ -103,6 +104,32 @@ trace_total = TableSpec(
         ColumnSpec("n_rows", "integer", "Number of rows there", since=7),
     ),
     since=7,
+)
+
+trace_bar = TableSpec(
+    "trace_bar",
+    "Consecutive runs on one track of a long trace as bars of a coarse resolution, so that readers"
+    " of wide ranges need no entries",
+    (
+        ColumnSpec("trace_bar_id", "integer", "Identity", since=10),
+        ColumnSpec("ipu_id", "integer", "The IPU whose entries they are of", since=10),
+        ColumnSpec("track", "integer", "0 for compute, 1 for input and output", since=10),
+        ColumnSpec("first_entry", "integer", "First entry of the first run", since=10),
+        ColumnSpec(
+            "stop_entry",
+            "integer",
+            "One past the last entry of the last run; all entries of this IPU and track between"
+            " are of these runs",
+            since=10,
+        ),
+        ColumnSpec("bin_entries", "integer", "Entries of a bin on average: 256 or 4,096", since=10),
+        ColumnSpec("n_bins", "integer", "Bins of equal length that the runs take", since=10),
+        ColumnSpec("first_row", "integer", "First row in the bar.* arrays", since=10),
+        ColumnSpec("n_rows", "integer", "Number of rows there", since=10),
+        ColumnSpec("first_share", "integer", "First row in the bar_share.* arrays", since=10),
+        ColumnSpec("n_shares", "integer", "Number of rows there", since=10),
+    ),
+    since=10,
 )
 
 training_step = TableSpec(

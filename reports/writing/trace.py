@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tilescope.reports.integrity.totals import Totals
 from tilescope.reports.schema import TOTAL_COLUMNS, TRACE_COLUMNS, run_trace, trace_total
+from tilescope.reports.writing.trace_bars import BarWriter
 from tilescope.reports.writing.writer import ReportWriter
 
 __all__ = ["TraceTrack", "TraceWriter"]
@@ -91,7 +92,9 @@ class TraceWriter:
         self._totals = Totals()
         #: Rows of run_trace that are written, and those that are summed.
         self._n_rows = self._n_summed = self._n_total_rows = 0
+        self._bars = BarWriter(writer)
         writer.call_before_finish(self._write_totals)
+        writer.call_before_finish(self._bars.finish)
 
     @property
     def _writer(self) -> ReportWriter:
@@ -128,6 +131,9 @@ class TraceWriter:
             if course is None:
                 placed = self._placed(tracks, starts[row])
                 course = courses[id(tracks)] = _Course(len(courses), row, placed)
+            elif self._bars.is_waiting:
+                for track in tracks:
+                    self._bars.end((track.ipu_id, track.track))
             course.n_runs += 1
         self._append_waiting()
         self._add_rows(run_ids, starts, [courses[id(tracks)] for tracks in tracks_of_runs])
@@ -208,6 +214,7 @@ class TraceWriter:
         key = hasher.digest()
         stored = self._stored.get(key)
         if stored is not None:
+            self._bars.end((track.ipu_id, track.track))
             return *stored, False
         first = self._n_entries
         self._stored[key] = (first, start)
@@ -215,6 +222,7 @@ class TraceWriter:
         for name, values in columns.items():
             is_time = name in ("start_cycle", "end_cycle")
             self._waiting[name].append(values + start if is_time else values)
+        self._bars.add((track.ipu_id, track.track), columns, (first, start))
         return first, start, True
 
     def _append_waiting(self) -> None:

@@ -381,3 +381,14 @@ def test_other_operators_within_a_replica() -> None:
         _within(lambda b, x: all_reduce_within_replica(b, x, "mean"), values)
     with pytest.raises(BadGraph, match="needs a row for each of 3 IPUs"):
         _within(lambda b, x: all_reduce_within_replica(b, x.reshape(7, 3)), values)
+
+
+def test_shares_of_a_tensor_in_another_order() -> None:
+    """Of an odd number of elements, transposed: no share is a view of the tensor."""
+    values = np.random.default_rng(3).standard_normal((2, 7, 9)).astype(np.float32)
+    shares = results(
+        lambda builder, x: reduce_scatter_cross_replica(builder, x.dim_shuffle(1, 0)), values
+    )
+    total = np.zeros(64, np.float32)
+    total[:63] = values.sum(0).T.reshape(-1)
+    np.testing.assert_allclose(np.concatenate(shares), total, rtol=1e-6, atol=1e-6)

@@ -93,3 +93,13 @@ test('a resolution is fine enough within a factor of four', () => {
   assert.ok(space.isFine(8, 8.1) && space.isFine(8, 20) && !space.isFine(8, 7) && !space.isFine(8, 33));
   assert.ok(space.isFine(1, 0.01));
 });
+
+test('the change of a pixel is what the candidate is busy longer', () => {
+  const space2 = loadPage(['trace/share.js', 'trace/delta.js']).tilescopeTrace;
+  const columns = (list) => Float32Array.from(list.flatMap((cycles) => [cycles, ...Array(8).fill(0)]));
+  const sides = [
+    {columns: columns([10, 10, 4, 0]), start: 0, perPixel: 10}, {columns: columns([10, 10, 10, 10, 10]), start: -10, perPixel: 10},
+  ];
+  assert.deepEqual(plain([...space2.deltaColumns(sides, {start: 0, cell: 10, pixels: 4})]), [0, 0, 6, 10]);
+  assert.deepEqual(plain([...space2.deltaColumns([sides[0], null], {start: 0, cell: 20, pixels: 2})]), [-20, -4]);
+});

@@ -16,12 +16,12 @@ function total(groups, room) {
 
 test('rows fill their room, within their limits', () => {
   const one = space.rowHeights([open(5)], 480);
-  assert.deepEqual(plain(one), {run: 20, names: 32, step: 32, activity: 240, strip: 0});
+  assert.deepEqual(plain(one), {run: 20, names: 32, delta: 26, step: 32, activity: 240, strip: 0});
   const four = Array.from({length: 4}, () => open(4));
   assert.ok(total(four, 560) <= 560 && total(four, 560) > 560 - 8);
   // Where there is no room, the least heights stay, and the rows scroll.
   assert.deepEqual(plain(space.rowHeights(Array.from({length: 8}, () => open(6)), 400)), {
-    run: 20, names: 0, step: 18, activity: 30, strip: 0,
+    run: 20, names: 0, delta: 26, step: 18, activity: 30, strip: 0,
   });
   assert.ok(space.rowHeights([open(5, 10)], 480).step < 32);
 });
@@ -37,7 +37,7 @@ test('sixty-four groups are strips that fit', () => {
 });
 
 test('a group has its rows one below the other', () => {
-  const heights = {run: 20, names: 32, step: 18, activity: 40, strip: 9};
+  const heights = {run: 20, names: 32, delta: 26, step: 18, activity: 40, strip: 9};
   const rows = space.rowsOf(open(2), heights);
   assert.deepEqual(plain(rows.map(({type, top}) => [type, top])), [
     ['runs', 0], ['names', 20], ['share', 52], ['slices', 92], ['slices', 110],

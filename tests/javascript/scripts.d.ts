@@ -546,6 +546,8 @@ interface TraceForm {
   levels: number;
   tiles: number;
   hasActivity: boolean;
+  /** Whether a row says where the candidate takes longer. */
+  hasDelta?: boolean;
 }
 
 /** Heights of the rows of every type, in pixels. */
@@ -553,6 +555,7 @@ interface TraceHeights {
   run: number;
   /** Of the names of the longest steps. */
   names: number;
+  delta: number;
   step: number;
   activity: number;
   strip: number;
@@ -579,6 +582,8 @@ interface TraceTrack {
 }
 
 interface TraceSlice {
+  name?: string;
+  kind?: string;
   /** Null for a group or a run. */
   step_id: number | null;
   ipu_id: number;
@@ -599,6 +604,9 @@ interface TraceColours {
   soft: string;
   line: string;
   surface: string;
+  /** Of what takes more, and less, in the candidate. */
+  more: string;
+  less: string;
   accent: string;
   shade: string;
   match: string;
@@ -723,6 +731,11 @@ interface TraceViewerParts extends AxisMotion {
   showTooltip(title: string, colour: string, lines: string[], at: TracePoint): void;
   hover(at: TracePoint | null): void;
   say(text: string, isError?: boolean): void;
+  // delta.js
+  bothSides(group: TraceGroup): TraceData[] | null;
+  deltaOf(group: TraceGroup): Float32Array | null;
+  paintDelta(context: CanvasRenderingContext2D, group: TraceGroup, row: TraceRow, y: number, scene: TraceScene): void;
+  deltaAt(at: TracePoint | null): string | null;
   // notes.js
   readonly chosenRange: (TraceRange & {ipu: number}) | null;
   loadNotes(): Promise<void>;
@@ -742,6 +755,7 @@ interface TraceViewerParts extends AxisMotion {
   groupOf(ipu: number): TraceGroup | undefined;
   paintWaits(context: CanvasRenderingContext2D, width: number, height: number): void;
   paintCritical(context: CanvasRenderingContext2D, group: TraceGroup, y: number, scene: TraceScene): void;
+  step(direction: 'next' | 'previous' | 'up' | 'down'): void;
   followWait(direction: 'forth' | 'back'): void;
   waitLevel(wait: TraceWait): number;
   // longest.js
@@ -791,6 +805,8 @@ interface TraceViewer extends TraceViewerParts {
   /** Whether marks are not to snap to edges of slices. */
   isSnapOff?: boolean;
   /** A slice that is to be scrolled to once its group is loaded. */
+  /** By the key of a row. */
+  deltas: Map<string, {key: number[]; data: TraceData[]; columns: Float32Array}>;
   notes: TraceNote[];
   flags?: TraceFlag[];
   dialog?: HTMLDialogElement;
@@ -901,6 +917,10 @@ interface TraceSpace {
   MOST_GROUPS: number;
   KINDS: number;
   rowHeights(groups: TraceForm[], room: number): TraceHeights;
+  deltaColumns(
+    sides: ({columns: Float32Array | null; start: number; perPixel: number} | null)[],
+    place: {start: number; cell: number; pixels: number},
+  ): Float32Array;
   marksOf(text: string): TraceRange[];
   marksText(marks: TraceRange[]): string;
   toggledMark(marks: TraceRange[], mark: TraceRange): TraceRange[];

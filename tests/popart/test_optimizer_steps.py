@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -317,12 +316,3 @@ def test_places_of_nodes_count_where_virtual_graphs_are_on() -> None:
     session = _placed(popart.VirtualGraphMode.Manual)()
     with pytest.raises(popart.popart_exception, match=r"invalid virtual graph 1. numIPUs = 1"):
         session.prepareDevice()
-
-
-def test_states_that_would_be_off_chip_stay_with_a_warning() -> None:
-    off_chip = popart.TensorLocationSettings(popart.TensorStorage.OffChip, 0)
-    with warnings.catch_warnings(record=True):
-        warnings.simplefilter("always")
-        session = _session(popart.SGD({}), optimizerStateTensorLocationSettings=off_chip)
-    _step(session)
-    np.testing.assert_allclose(_weights(session)[0], _W - 0.1 * _G, rtol=1e-5)

@@ -140,12 +140,6 @@ def _prepared(ipus: list[int | None], n_ipus: int, **options: Any) -> None:
             {"virtualGraphMode": _AUTO, "virtualGraphSplitRatios": [0.5, 0.25]},
             "must be equal to 1.0, but found 0.75",
         ),
-        (
-            [None] * 4,
-            2,
-            {"virtualGraphMode": popart.VirtualGraphMode.ExecutionPhases},
-            "virtualGraphMode ExecutionPhases",
-        ),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -67,6 +67,7 @@ GROUPS = {
         "variable_inference_test.py",
         "version_test.py",
     ),
+    "streaming memory": ("streamingmemory_tests",),
     "builder": ("builder_test.py", "builder_name_test.py"),
     "passes": (
         "abort_test.py",

@@ -479,3 +479,25 @@ def test_results_are_of_the_programs_own_types() -> None:
     assert type(found) is Named
     torch.testing.assert_close(found["total"], torch.full((2,), 3.0))
     poptorch.registerCustomArgParser(Pair, None)
+
+
+def test_states_are_off_chip_in_shards(capfd: pytest.CaptureFixture[str]) -> None:
+    losses = []
+    locations = poptorch.TensorLocationSettings
+    for is_off_chip in (False, True):
+        torch.manual_seed(3)
+        model, options = Classifier(), quiet(replicas=2)
+        if is_off_chip:
+            off_chip = locations().useOnChipStorage(False)
+            sharded = locations().useOnChipStorage(False).useReplicatedTensorSharding()
+            sharded.minElementsForReplicatedTensorSharding(2)
+            options.TensorLocations.setOptimizerLocation(sharded)
+            options.TensorLocations.setWeightLocation(off_chip.useReplicatedTensorSharding())
+        optimizer = poptorch.optim.AdamW(model.parameters(), lr=0.05)
+        device = poptorch.trainingModel(model, options, optimizer)
+        losses.append([device(*batch(4))[1] for _ in range(2)])
+        assert device._program is not None
+        buffers = device._program.compiled.executable.graph.remote_buffers
+        assert bool(buffers) == is_off_chip
+    torch.testing.assert_close(losses[1], losses[0])
+    assert "weights, replicated tensor sharding" in capfd.readouterr().err

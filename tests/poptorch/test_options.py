@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import poptorch
-from poptorch.options.validation import check_options, check_popart_options
+from poptorch.options.validation import check_popart_options
 
 
 def test_methods_chain_and_values_are_attributes() -> None:
@@ -128,21 +128,6 @@ def test_tensor_locations_are_kept() -> None:
     assert options.TensorLocations.location_optimizer == {"onChip": 0, "minElementsForOffChip": 4}
     with pytest.raises(AssertionError, match="even number"):
         options.TensorLocations.numIOTiles(33)
-
-
-def test_locations_without_effect_warn_once(capfd: pytest.CaptureFixture[str]) -> None:
-    location = poptorch.TensorLocationSettings().useOnChipStorage(False)
-    options = poptorch.Options().outputMode(poptorch.OutputMode.All)
-    options.TensorLocations.setActivationLocation(location.useReplicatedTensorSharding())
-    options.TensorLocations.setWeightLocation(
-        poptorch.TensorLocationSettings().useOnChipStorage(True)
-    )
-    for _ in range(2):
-        check_options(options.toDict(), options._Popart.options)
-    lines = [line for line in capfd.readouterr().err.splitlines() if "TensorLocations" in line]
-    assert len(lines) == 2
-    assert "activation, off the chip has no effect" in lines[0]
-    assert "activation, replicated tensor sharding has no effect" in lines[1]
 
 
 def test_a_block_is_in_one_stage() -> None:

@@ -9,20 +9,24 @@ import pytest
 from tests.faults.seal import reseal
 from tests.generated_report import generate_report
 
+from tilescope.reports.writing import trace_bars
+
 
 @pytest.fixture(scope="session")
 def small_bytes(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The bytes of a small generated report."""
+    """The bytes of a small generated report, with bars as a long trace has them."""
     directory = tmp_path_factory.mktemp("small")
-    path = generate_report(
-        directory,
-        n_tiles=8,
-        n_steps=30,
-        n_variables=9,
-        distinct_patterns=6,
-        n_runs=2,
-        n_training_steps=12,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace_bars, "LONG_TRACE_ENTRIES", 0)
+        path = generate_report(
+            directory,
+            n_tiles=8,
+            n_steps=30,
+            n_variables=9,
+            distinct_patterns=6,
+            n_runs=2,
+            n_training_steps=12,
+        )
     return path.read_bytes()
 
 

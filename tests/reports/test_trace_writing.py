@@ -10,7 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from tilescope.reports import ReportWriter, TraceTrack, TraceWriter
+from tilescope.reports.bars.coarse import StepLooks
+from tilescope.reports.bars.paths import build_paths
 from tilescope.reports.schema import TableSpec
+from tilescope.reports.writing import trace_bars
 
 N_IPUS = 3
 
@@ -87,3 +90,32 @@ def test_calls_do_not_follow_the_runs() -> None:
     starts = 1_000 * np.arange(200)[:, None]
     n_columns = 6
     assert written(courses, starts, 200).n_calls == 1 + n_columns
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("batch", [2, 7, 100])
+def test_bars_of_runs_added_together(
+    seed: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that repeat others among runs that do not; a section takes some four runs."""
+    looks = StepLooks(build_paths([f"group/{step}" for step in range(9)]), np.zeros(9, np.uint8))
+    monkeypatch.setattr(trace_bars, "LONG_TRACE_ENTRIES", 0)
+    monkeypatch.setattr(trace_bars, "SECTION_ENTRIES", 20)
+    monkeypatch.setattr(trace_bars.BarWriter, "_step_looks", lambda _: looks)
+    random = np.random.default_rng(seed)
+    courses = [[distinct(random, ipu_id, run) for ipu_id in range(2)] for run in range(40)]
+    for run in random.integers(1, 40, 8).tolist():
+        courses[run] = courses[int(random.integers(0, run))]
+    starts = np.cumsum(random.integers(1_000, 1_200, (40, 2)), axis=0)
+    alone, together = written(courses, starts, 1), written(courses, starts, batch)
+    assert len(alone.rows["trace_bar"]) > 20
+    assert together.rows == alone.rows
+    assert together.arrays == alone.arrays
+
+
+def distinct(random: np.random.Generator, ipu_id: int, run: int) -> TraceTrack:
+    """Return a course of five steps that no other run takes."""
+    end = 100 * np.arange(1, 6) + run
+    zeros = np.zeros(5, np.int64)
+    columns = random.integers(0, 9, 5), end - 50, end, zeros, zeros + 1, zeros
+    return TraceTrack(ipu_id, 0, int(end[-1]), columns)

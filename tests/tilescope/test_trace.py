@@ -13,6 +13,7 @@ from tests.generated_report import generate_report
 from tilescope import analyser
 from tilescope.analyser import trace
 from tilescope.analyser.summary import metrics
+from tilescope.trace_lists import RegionKind
 
 Run = Callable[..., Any]
 
@@ -80,6 +81,9 @@ def test_names_cannot_move_the_cursor(tilescope: Run, reports_directory: Path) -
         (("--statistics", "--waits"), "--statistics takes"),
         (("--critical-path", "--waits"), "takes --run and no other list"),
         (("--critical-path", "--run", "77"), "run 77 does not exist"),
+        (("--regions", "layer", "--waits"), "and no other list"),
+        (("--regions", "weather"), "'layer', 'phase', 'micro-batch'"),
+        (("--regions", "micro-batch"), "is of no pipeline"),
         (("--cause", "weather"), "'exchange', 'sync', 'waiting'"),
     ],
 )
@@ -108,6 +112,29 @@ def test_stretches_are_the_analysers(tilescope: Run, reports_directory: Path) ->
     assert "--json all" in lines
     assert f"Next: tilescope trace {path} --range" in lines
     assert "Nothing ran" in tilescope("trace", reports_directory / "no_runs", "--stretches").out
+
+
+def test_regions_are_the_analysers(tilescope: Run, reports_directory: Path) -> None:
+    path = reports_directory / "baseline"
+    assert tuple(RegionKind) == trace.REGIONS
+    actual = tilescope("trace", path, "--regions", "layer", "--json").json()
+    with analyser.open(path) as report:
+        expected = trace.regions(report, "layer")
+        run = trace.extent(report).runs[1]
+        second = trace.regions(report, "layer", run.start_cycle, run.end_cycle, [0])
+    assert actual["rows"] == [asdict(row) | {"ipus": list(row.ipus)} for row in expected.rows]
+    assert actual["between_cycles"] == expected.between_cycles
+    only = tilescope("trace", path, "--regions", "layer", "--run", 1, "--ipu", 0, "--json").json()
+    assert [row["cycles"] for row in only["rows"]] == [row.cycles for row in second.rows]
+    lines = tilescope("trace", path, "--regions", "layer", "--top", 1).out
+    assert f"{expected.rows[0].cycles:,}" in lines
+    assert f"… {len(expected.rows) - 1:,} more" in lines
+    assert f"Next: tilescope trace {path} --range" in lines
+    assert "Nothing ran" in tilescope(
+        "trace", reports_directory / "no_runs", "--regions", "layer"
+    ).out  # fmt: skip
+    changed = tilescope("diff", path, reports_directory / "slower", "--by", "run").out
+    assert "Run (cycles, over IPUs)" in changed
 
 
 def test_waits_are_the_analysers(tilescope: Run, reports_directory: Path, tmp_path: Path) -> None:

@@ -434,6 +434,23 @@ def test_the_trace_shows_the_figures_of_both_reports(browser: Browser, ids: dict
     assert "In the baseline" in text
 
 
+def test_the_trace_lists_regions(browser: Browser, ids: dict[str, str]) -> None:
+    for by in ("layer", "phase", "run"):
+        view = {"report": ids["training"], "tab": "regions", "by": by}
+        one = _data(browser.ask("trace", **view)["trace-regions.children"])
+        assert sum(one["share"]) == pytest.approx(1)
+        both = _data(
+            browser.ask("trace", **view, **{"with": ids["training"]})["trace-regions.children"]
+        )
+        assert set(both["name"]) == set(one["name"])
+        assert not any(both["delta"])
+    for by, said in (("micro-batch", "is of no pipeline"), ("weather", "use layer, phase")):
+        view = {"report": ids["training"], "tab": "regions", "by": by}
+        (error,) = _errors(browser.ask("trace", **view))
+        assert said in error
+    assert "trace-regions.children" not in browser.ask("trace", report=ids["training"])
+
+
 def test_a_report_beside_itself_differs_nowhere(browser: Browser, ids: dict[str, str]) -> None:
     view = {"report": ids["baseline"], "with": ids["baseline"]}
     assert "identical data" in json.dumps(browser.ask("summary", **view))

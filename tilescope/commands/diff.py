@@ -47,6 +47,10 @@ class By(StrEnum):
 
     OPERATION = "operation"
     LAYER = "layer"
+    PHASE = "phase"
+    MICRO_BATCH = "micro-batch"
+    BATCH = "batch"
+    RUN = "run"
     VARIABLE = "variable"
     TILE = "tile"
     CATEGORY = "category"
@@ -116,8 +120,8 @@ def register(app: typer.Typer) -> None:
             typer.Option(
                 "--by",
                 metavar="WHAT",
-                help="List changes by operation, layer, variable, tile, category, ipu, step"
-                " or path;"
+                help="List changes by operation, layer, phase, micro-batch, batch, run, variable,"
+                " tile, category, ipu, step or path;"
                 " repeatable. By default by step and variable.",
             ),
         ] = None,

@@ -20,9 +20,11 @@ from tilescope.run_arguments import (
     HalfPartialsOption,
     HalfPolicyOption,
     InHalfOption,
+    IoTilesOption,
     IpusOption,
     KeepFloatOption,
     MachineOption,
+    OffloadOption,
     OperatorsOption,
     ParametersOption,
     PipelineOption,
@@ -38,6 +40,7 @@ from tilescope.run_arguments import (
     dims_of,
     directory_of,
     load_operator_files,
+    locations_of,
     machine_of,
     memory_of,
     options_of,
@@ -135,6 +138,8 @@ def register(app: typer.Typer) -> None:
         dim: DimOption = None,
         batch: BatchOption = None,
         batch_parts: BatchPartsOption = 1,
+        offload: OffloadOption = None,
+        io_tiles: IoTilesOption = 0,
         setting: SettingOption = None,
         available_memory_proportion: Annotated[
             float | None,
@@ -222,6 +227,7 @@ def register(app: typer.Typer) -> None:
             dims_of(dim or []),
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
             batch_parts=batch_parts,
+            locations=locations_of(offload or [], [], io_tiles),
         )
         setup = with_split(source, setup, split, pipeline, simulated)
         given = None if inputs is None else read_inputs(inputs)

@@ -19,9 +19,11 @@ from tilescope.parameters import (
 )
 from tilescope.trace_lists import (
     Cause,
+    RegionKind,
     StretchList,
     show_critical_path,
     show_idle,
+    show_regions,
     show_statistics,
     show_stretches,
     show_waits,
@@ -43,6 +45,7 @@ def register(app: typer.Typer) -> None:
             "trace report --run 0 --ipu 0",
             "trace report --range 1000:2000 --json",
             "trace report --stretches --top 20",
+            "trace report --regions layer --run 0",
             "trace report --statistics --run 0",
             "trace report --waits --range 1000:2000",
             "trace report --critical-path --run 0",
@@ -82,6 +85,14 @@ def register(app: typer.Typer) -> None:
             Cause | None,
             typer.Option(
                 "--cause", help="Show the stretches of this cause only.", show_default=False
+            ),
+        ] = None,
+        regions: Annotated[
+            RegionKind | None,
+            typer.Option(
+                "--regions",
+                help="Show layers, phases, micro-batches, batches or runs with their figures.",
+                show_default=False,
             ),
         ] = None,
         waits: Annotated[
@@ -124,6 +135,9 @@ def register(app: typer.Typer) -> None:
             raise typer.BadParameter("--statistics takes a range or run and no other list.")
         if critical and (waits or idle is not None or stretches or cause or cycles is not None):
             raise typer.BadParameter("--critical-path takes --run and no other list or range.")
+        others = statistics or critical or waits or idle is not None or stretches or cause
+        if regions and others:
+            raise typer.BadParameter("--regions takes --range, --run and --ipu, and no other list.")
         if cycles is not None and run is not None:
             raise typer.BadParameter("--range and --run are mutually exclusive.")
         start, end = parse_cycles(cycles)
@@ -142,6 +156,9 @@ def register(app: typer.Typer) -> None:
                 return
             if waits:
                 show_waits(report, (start, end), ipu or None, as_json=as_json, top=top)
+                return
+            if regions:
+                show_regions(report, regions, (start, end), ipu or None, as_json=as_json, top=top)
                 return
             if stretches or cause:
                 shown = StretchList(cause, as_json, top)

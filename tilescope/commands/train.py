@@ -18,9 +18,11 @@ from tilescope.run_arguments import (
     HalfPartialsOption,
     HalfPolicyOption,
     InHalfOption,
+    IoTilesOption,
     IpusOption,
     KeepFloatOption,
     MachineOption,
+    OffloadOption,
     OperatorsOption,
     ParametersOption,
     PipelineOption,
@@ -36,6 +38,7 @@ from tilescope.run_arguments import (
     dims_of,
     directory_of,
     load_operator_files,
+    locations_of,
     machine_of,
     options_of,
     phases,
@@ -75,6 +78,8 @@ def register(app: typer.Typer) -> None:
             "train model.onnx --loss cross-entropy --data data.npz --ipus 2 --pipeline 2"
             " --accumulate 8",
             "train model.onnx --loss cross-entropy --data data.npz --ipus 4 --replicas 4",
+            "train model.onnx --loss cross-entropy --data data.npz --optimizer adam"
+            " --offload optimizer-state",
             "train model.onnx --loss cross-entropy --data data.npz --report out"
             " --report-steps 1,100-102",
         )
@@ -132,6 +137,17 @@ def register(app: typer.Typer) -> None:
         epochs: Annotated[int, typer.Option(min=1, help="Times that all data are used.")] = 1,
         batch: BatchOption = None,
         batch_parts: BatchPartsOption = 1,
+        offload: OffloadOption = None,
+        io_tiles: IoTilesOption = 0,
+        shard: Annotated[
+            list[str] | None,
+            typer.Option(
+                metavar="KIND[:least=N]",
+                help="With --replicas, keep a shard per replica: optimizer-state; of weights of N"
+                " elements or more, by default 8192.",
+                show_default=False,
+            ),
+        ] = None,
         accumulate: Annotated[
             int,
             typer.Option(min=1, help="Micro-batches of a step, whose gradients are averaged."),
@@ -314,6 +330,7 @@ def register(app: typer.Typer) -> None:
             has_masters=not half_weights,
             policy=policy_of(precision, half_policy, keep_float, in_half, half_partials),
             batch_parts=batch_parts,
+            locations=locations_of(offload or [], shard or [], io_tiles),
         )
         setup = with_split(source, setup, split, pipeline, simulated)
         with phases(quiet) as tell, within_available(), without_warnings_of_loss():

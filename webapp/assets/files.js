@@ -45,6 +45,9 @@
   // A link to a table that the server writes.
   document.addEventListener('click', (event) => {
     const link = /** @type {HTMLAnchorElement} */ (/** @type {Element} */ (event.target).closest?.('a.trace-save'));
-    if (link) link.download = window.tilescope_files.name('executions', 'csv');
+    if (!link) return;
+    const query = new URL(link.href, location.href).searchParams;
+    const range = ['start', 'end'].map((name) => query.get(name)).filter(Boolean);
+    link.download = window.tilescope_files.name(['executions', ...range].join('-'), 'csv');
   });
 })();

@@ -12,7 +12,7 @@ from tilescope.webapp.browser import marked
 from tilescope.webapp.components.data_table import column, data_table
 from tilescope.webapp.components.panels import empty_state
 
-__all__ = ["statistics_table", "stretches_panel"]
+__all__ = ["around", "statistics_table", "stretches_panel"]
 
 #: Rows of the table.
 _MOST = 500
@@ -98,7 +98,7 @@ def statistics_table(found: trace.RangeStatistics) -> html.Div:
         "max": [row.max_cycles for row in rows],
         "slowest": [row.start_cycle for row in rows],
         "place": [f"{row.start_cycle}:{row.end_cycle}" for row in rows],
-        "range": [_around(row.start_cycle, row.end_cycle) for row in rows],
+        "range": [around(row.start_cycle, row.end_cycle) for row in rows],
     }
     note = (
         f"{len(found.rows):,} names by cycles in {found.start_cycle:,} to {found.end_cycle:,},"
@@ -113,7 +113,7 @@ def statistics_table(found: trace.RangeStatistics) -> html.Div:
     return html.Div([html.Div(note, className="grid-note"), table])
 
 
-def _around(start: int, end: int) -> str:
+def around(start: int, end: int) -> str:
     """Return a range that shows another one with some room."""
     beside = max((end - start) // 4, 20)
     return f"{max(0, start - beside)}:{end + beside}"
@@ -154,7 +154,7 @@ def _table(rows: tuple[trace.Stretch, ...], is_pair: bool) -> Any:
         "ipus": [_numbers(row.ipus) for row in rows],
         "step": [row.step_id for row in rows],
         "place": [f"{row.start_cycle}:{row.end_cycle}" for row in rows],
-        "range": [_around(row.start_cycle, row.end_cycle) for row in rows],
+        "range": [around(row.start_cycle, row.end_cycle) for row in rows],
     }
     return data_table(
         columns, data, label="Stretches by cause", empty="No cause takes most of any stretch.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dash import Dash, Input, Output, html, no_update
 
 from tilescope.analyser import trace
-from tilescope.analyser.diff import TracePair
+from tilescope.analyser.diff import TracePair, compare_regions
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.summary.places import busiest_tile, place_of
 from tilescope.analyser.summary.stage_figures import stage_figures
@@ -21,6 +21,11 @@ from tilescope.webapp.components.links import Reports, reports_of
 from tilescope.webapp.components.panels import empty_state, guarded
 from tilescope.webapp.library import Library
 from tilescope.webapp.pages.mark_panels import marks_table
+from tilescope.webapp.pages.region_panels import (
+    REGION_CHOICES,
+    region_changes_panel,
+    regions_panel,
+)
 from tilescope.webapp.pages.stage_panels import stages_panel
 from tilescope.webapp.pages.stretch_panels import statistics_table, stretches_panel
 from tilescope.webapp.pages.trace_panels import (
@@ -49,6 +54,7 @@ VIEW = (
     Parameter("tiles", "", "trace-tiles"),
     Parameter("find", "", "trace-find"),
     Parameter("tab", "summary", "trace-tabs"),
+    Parameter("by", "layer", "trace-by"),
     Parameter("range"),
     Parameter("mark"),
     Parameter("marks"),
@@ -64,6 +70,7 @@ VIEW = (
 #: What the figures of the range depend on, and the details of the selection.
 PANELS = {
     "range": ("tab", "align", "ipus", "range", "mark", "marks"),
+    "regions": ("tab", "by", "ipus", "range", "mark"),
     "table": ("tab", "align", "ipus", "range", "mark", "hide"),
     "details": ("tab", "align", "view", "merge", "closed", "at"),
 }
@@ -114,7 +121,7 @@ def layout() -> html.Div:
                 "trace-align", "Align by", [("step", "Step"), ("cycle", "Cycle"), ("time", "Time")]
             ),
             rows,
-            text_box("trace-find", "Find steps", "Find steps", width="150px", is_search=True),
+            text_box("trace-find", "Find steps", "Find steps", width="116px", is_search=True),
             html.Div([*buttons[:2], match_note], className="trace-tools"),
             marked(
                 html.Div(id="trace-legend", className="trace-legend", role="group"),
@@ -132,10 +139,12 @@ def layout() -> html.Div:
             ("top", "Top contributors", _panel("trace-top")),
             ("details", "Details of the selection", _panel("trace-details")),
             ("stretches", "Stretches", _panel("trace-stretches")),
+            ("regions", "Regions", _panel("trace-regions")),
             ("table", "Table", _panel("trace-table")),
             ("stages", "Stages", _panel("trace-stages")),
         ],
     )
+    by = html.Div(choice("trace-by", "Regions by", REGION_CHOICES), className="only-regions")
     return html.Div(
         [
             html.Div(
@@ -154,7 +163,12 @@ def layout() -> html.Div:
                 aria_label="Height of the trace: arrow keys move it",
                 aria_valuenow="0",
             ),
-            html.Div(panels, className="card trace-below"),
+            html.Div(
+                html.Div(
+                    [html.Div(by, className="tabs-filter"), panels], className="filtered-tabs"
+                ),
+                className="card trace-below",
+            ),
         ],
         className="stack trace-page",
     )
@@ -217,6 +231,17 @@ def register(app: Dash, library: Library) -> None:
 
     @answer(
         app,
+        "trace-regions-error",
+        [Output("trace-regions", "children")],
+        Input(view_store("trace", "regions"), "data"),
+    )
+    def show_regions(view: dict[str, str]) -> tuple[Any, ...]:
+        if view["tab"] != "regions":
+            return (no_update,)
+        return (_regions(library, view),)
+
+    @answer(
+        app,
         "trace-stages-error",
         [Output("trace-stages", "children")],
         Input(view_store("trace", "range"), "data"),
@@ -272,6 +297,26 @@ def _stretches(library: Library, view: dict[str, str]) -> Any:
             start, end = (None, None) if view["with"] else _cycles(view["mark"] or view["range"])
             found = trace.stretches(report, start, end, ipus)
     return stretches_panel(found, is_pair=bool(view["with"]))
+
+
+def _regions(library: Library, view: dict[str, str]) -> Any:
+    """Return the regions of the whole trace, of a trace that is too long as in `_stretches`."""
+    if not view["report"]:
+        return _nothing()
+    by = view["by"]
+    with library.opened(view["report"]) as report:
+        tracks = trace.extent(report).tracks
+        if not tracks:
+            return _nothing()
+        ipus = _ipus(view, tracks)
+        if view["with"]:
+            with library.opened(view["with"]) as candidate:
+                return region_changes_panel(compare_regions(report, candidate, by, ipus), by)
+        try:
+            found = trace.regions(report, by, ipus=ipus)
+        except BadQuestion:
+            found = trace.regions(report, by, *_cycles(view["mark"] or view["range"]), ipus)
+    return regions_panel(found)
 
 
 def _stages(library: Library, view: dict[str, str]) -> html.Div:

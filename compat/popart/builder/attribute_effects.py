@@ -11,8 +11,6 @@ from popart.effect import Effect, warn_once
 
 __all__ = ["ATTRIBUTE_EFFECTS", "attributes_set", "warn_of_attributes"]
 
-_PLACED = "needs several IPUs"
-
 #: The effect of every attribute, what sets it, and in the words of the engine what it means.
 ATTRIBUTE_EFFECTS: dict[str, tuple[Effect, str, str]] = {
     reserved.AVAILABLE_MEMORY: (
@@ -28,8 +26,12 @@ ATTRIBUTE_EFFECTS: dict[str, tuple[Effect, str, str]] = {
     ),
     reserved.VIRTUAL_GRAPH: (Effect.ACTS, "virtualGraph", "IPU of a node"),
     reserved.PIPELINE_STAGE: (Effect.ACTS, "pipelineStage", "stage of a pipeline"),
-    reserved.EXECUTION_PHASE: (Effect.REFUSED, "executionPhase", _PLACED),
-    reserved.OUTPUT_LOCATION: (Effect.REFUSED, "outputTensorLocation", "needs the host's memory"),
+    reserved.EXECUTION_PHASE: (Effect.ACTS, "executionPhase", "phase of a node"),
+    reserved.OUTPUT_LOCATION: (
+        Effect.ACTS,
+        "outputTensorLocation",
+        "memory that holds an output for later phases and the backward pass",
+    ),
     reserved.COLLECTIVE_GROUP: (Effect.ACTS, "commGroup", "replicas that exchange values"),
     reserved.SERIALIZE_MODE: (Effect.NONE, "setSerializeMatMul", "products are planned whole"),
     reserved.INPLACE_NAMES: (

@@ -10,7 +10,6 @@ __all__ = ["OPTION_EFFECTS", "effect_of", "options_set", "warn_without_effect"]
 
 
 _PLACED = "needs several IPUs or the memory of the host"
-_ON_CHIP = "they stay in the memory of the tiles"
 _ONE_WAY = "the engine has one way"
 _IR = "PopART's intermediate representation has no counterpart"
 _HOST = "transfers with the host are simulated as they are"
@@ -99,11 +98,23 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
         "automatic loss scaling, by the gradients of weights",
     ),
     "ensureFp32LossScaleTensor": (Effect.NONE, "the scale of the loss is single precision"),
-    "activationTensorLocationSettings": (Effect.REFUSED, _PLACED),
-    "weightTensorLocationSettings": (Effect.REFUSED, _PLACED),
-    "optimizerStateTensorLocationSettings": (Effect.NONE, _ON_CHIP),
-    "accumulatorTensorLocationSettings": (Effect.NONE, _ON_CHIP),
-    "tensorLocationSettingsOverride": (Effect.REFUSED, _PLACED),
+    "activationTensorLocationSettings": (
+        Effect.ACTS,
+        "activations in streaming memory; those of a pipeline stay on the tiles",
+    ),
+    "weightTensorLocationSettings": (
+        Effect.ACTS,
+        "weights in streaming memory, whole on every replica",
+    ),
+    "optimizerStateTensorLocationSettings": (
+        Effect.ACTS,
+        "states of the optimizer in streaming memory, or in shards of replicas",
+    ),
+    "accumulatorTensorLocationSettings": (
+        Effect.ACTS,
+        "sums of gradients in streaming memory, whole on every replica",
+    ),
+    "tensorLocationSettingsOverride": (Effect.ACTS, "tensors in streaming memory, by name"),
     # Devices and transfers
     "rearrangeAnchorsOnHost": (Effect.NONE, _HOST),
     "rearrangeStreamsOnHost": (Effect.NONE, _HOST),
@@ -116,12 +127,15 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "globalReplicationFactor": (Effect.REFUSED, _PLACED),
     "globalReplicaOffset": (Effect.REFUSED, _PLACED),
     "replicatedCollectivesSettings": (Effect.NONE, "collectives have one plan"),
-    "virtualGraphMode": (Effect.ACTS, "all but ExecutionPhases"),
+    "virtualGraphMode": (Effect.ACTS, "IPUs of nodes"),
     "virtualGraphSplitRatios": (Effect.ACTS, ""),
     "enablePipelining": (Effect.ACTS, "stages of virtual graphs run at the same time"),
     "createImplicitPipeliningFwdOnlyProgram": (Effect.REFUSED, "a session has one program"),
     "stashAllTensorsInferencePipeline": (Effect.NONE, "an inference has nothing to restore"),
-    "executionPhaseSettings": (Effect.REFUSED, _PLACED),
+    "executionPhaseSettings": (
+        Effect.ACTS,
+        "phases run in ascending order; copies are on demand, and beside compute on I/O tiles",
+    ),
     "syntheticDataMode": (Effect.ACTS, "data made in place of the host's"),
     "instrumentWithHardwareCycleCounter": (Effect.ACTS, "whether `getCycleCount` counts"),
     "hardwareInstrumentations": (Effect.ACTS, "what `getCycleCount` counts: a run, or one batch"),
@@ -129,7 +143,10 @@ OPTION_EFFECTS: dict[str, tuple[Effect, str]] = {
     "enableStochasticRounding": (Effect.ACTS, "stochastic rounding to half"),
     "_enableRngStateManagement": (Effect.NONE, "the state of random numbers is managed always"),
     "enableLoadAndOffloadRNGState": (Effect.ACTS, "`getRNGState` and `setRNGState`"),
-    "numIOTiles": (Effect.REFUSED, "tiles kept for transfers"),
+    "numIOTiles": (
+        Effect.ACTS,
+        "tiles that copy from and to streaming memory beside compute, where locations ask for them",
+    ),
     "groupHostSync": (Effect.NONE, _HOST),
     "useHostCopyOps": (Effect.NONE, _IR),
     "enableExplicitMainLoops": (Effect.NONE, _IR),

@@ -20,6 +20,7 @@ from popart.enums import AnchorReturnTypeId
 from popart.errors import popart_exception
 from popart.external_data import with_contents
 from popart.loaded_model import LoadedModel, folder_of, proto_of
+from popart.locations import located
 from popart.names import reservedLossScalingPrefix, reservedUpdatedVarPrefix
 from popart.options import SessionOptions
 from popart.options.effects import warn_without_effect
@@ -92,7 +93,7 @@ class StatedSession:
         self._whole_device = deviceInfo
         self._device = of_replica(deviceInfo, self._options)
         check_pipelining(self._options, self._device)
-        refuse_several_ipus(self._options, self._device)
+        refuse_several_ipus(self._options)
         self._check_patterns()
         warn_without_effect(self._options)
         warn_of_attributes(self._proto)
@@ -119,6 +120,7 @@ class StatedSession:
             if is_trained:
                 placed = with_anchors(placed, self._loaded.tensors, self._options, dataFlow)
             placed = serialised(placed, self._options, is_trained=is_trained)
+            placed = located(placed, self._proto, self._options)
             self._loaded = dataclasses.replace(self._loaded, model=placed)
             self._model: Model = (
                 drawing(placed, 0, self.replicationFactor)

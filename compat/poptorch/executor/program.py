@@ -15,6 +15,7 @@ from poptorch.enums import ReductionType
 from poptorch.errors import createPoptorchError, engine_errors
 from poptorch.executor.batches import BatchPlan, by_name
 from poptorch.executor.export import GRADIENT, SCALE, UPDATED, Exported
+from poptorch.executor.locations import located
 from poptorch.executor.machine import engine_options_of, machine_of
 from poptorch.options import Options
 from tilescope.engine.compiler.cache.programs import ProgramFolder
@@ -128,6 +129,7 @@ class DeviceProgram:
                 else _trained(graph, options, optimizer)
             )
             engine_options = engine_options_of(options)
+            model = located(model, options, optimizer)
             self.question = self._question(model, options, engine_options)
             if file is not None and scratch is not None:
                 self.compiled = load_program(self.question, file, scratch)

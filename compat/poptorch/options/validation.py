@@ -20,11 +20,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, str]] = {
     "max_repeat_logs": (4, "messages are not cut"),
     "sync_pattern": (0, "all IPUs of a replica synchronise"),
     "ipu_id": (None, "all devices are alike"),
-    "numIOTiles": (None, "transfers use all tiles"),
 }
-
-#: Before the kind of tensors that a location is of.
-_LOCATION = "location_"
 
 #: Options of PopART that PopTorch sets itself, or that say what the engine does always.
 _QUIET = ("enableStableNorm", "patterns", "patterns_level", "rearrangeAnchorsOnHost")
@@ -52,24 +48,7 @@ def check_options(values: Mapping[str, Any], popart: Mapping[str, Any]) -> None:
         neutral, reason = _WITHOUT_EFFECT.get(name, (value, ""))
         if value != neutral:
             warn_once(f"poptorch.Options: {name}", reason)
-        if name.startswith(_LOCATION):
-            _check_location(name.removeprefix(_LOCATION), value)
     check_popart_options(popart)
-
-
-def _check_location(kind: str, settings: Mapping[str, Any]) -> None:
-    """Warn once of what a location of tensors of a kind states without effect."""
-    stated = {
-        "off the chip": settings.get("onChip") == 0,
-        "replicated tensor sharding": settings.get("useReplicatedTensorSharding"),
-        "I/O tiles": settings.get("useIOTilesToLoad") or settings.get("useIOTilesToStore"),
-    }
-    for what, is_stated in stated.items():
-        if is_stated:
-            warn_once(
-                f"poptorch.Options.TensorLocations: {kind}, {what}",
-                "tensors stay whole on all tiles of the chip",
-            )
 
 
 def check_popart_options(popart: Mapping[str, Any]) -> None:

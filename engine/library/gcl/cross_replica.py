@@ -489,7 +489,7 @@ def reduce_scatter_cross_replica(
     n_columns = -(-n_each // grain) * grain
     rows, shards = shards_by_rows(build, numbers.dtype, ring.size, n_columns, grain)
     fill(build, rows, 0)
-    _copy_rows(build, numbers.flatten(), rows, n_each, is_back=False)
+    _copy_rows(build, _cut(build, numbers, n_each), rows, n_each, is_back=False)
     if operation == "square_add":
         unary_in_place(build, "square", rows)
     travel = _Ring(build, ring, shards, _lanes("clockwise_ring" if is_local else chosen, ring.size))
@@ -502,6 +502,19 @@ def reduce_scatter_cross_replica(
         map_in_place(build, operand(0) * (1 / ring.size), [travel.send.lanes(travel.n_halves)])
     out = travel.result().slice(0, 0, n_each)
     return cast(build, out, BOOL) if numbers is not x else out
+
+
+def _cut(builder: Builder, x: View, n_each: int) -> View:
+    """Return the elements of a tensor in their order, of which any `n_each` are a view."""
+    flat = x.flatten()
+    n_whole = flat.n_elements // n_each * n_each
+    try:
+        if 0 < n_whole < flat.n_elements:
+            flat.slice(0, 0, n_whole)
+            flat.slice(0, n_whole, flat.n_elements)
+    except BadGraph:  # its layout has another order, which does not divide there
+        return row_major_copy(builder, x, "cut").flatten()
+    return flat
 
 
 def _copy_rows(builder: Builder, flat: View, rows: Tensor, n_each: int, *, is_back: bool) -> None:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
+from functools import partial, reduce
+from math import prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from tilescope.engine.errors import BadOption
-from tilescope.engine.ir import Emitter, Parameter, Purpose, ReplicaGroup, State, Update, Value
+from tilescope.engine.ir import (
+    Emitter,
+    Locations,
+    Parameter,
+    Purpose,
+    ReplicaGroup,
+    State,
+    Update,
+    Value,
+)
 from tilescope.engine.operators.collectives import ALL_REDUCE
 from tilescope.engine.operators.elementwise.elementwise import BINARY
 from tilescope.engine.operators.elementwise.mapped import SCALED_ADD, call, operand
@@ -291,9 +302,16 @@ class Descent(ABC):
         }
         return f"{self.kind} {choices} {fixed} {self.clip_norm > 0} {self.clip_value > 0}"
 
-    def updater(self, factor: float, n_replicas: int = 1) -> Updates:
+    def updater(
+        self, factor: float, n_replicas: int = 1, locations: Locations | None = None
+    ) -> Updates:
         """Return what emits the updates of a model; see `ir.Optimiser`."""
-        return Updates(self, factor, n_replicas)
+        return Updates(self, factor, n_replicas, locations or Locations())
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether it keeps values of the shape of a weight from step to step."""
+        return True
 
     def is_fixed(self, number: Number) -> bool:
         """Return whether the host leaves a number as it is."""
@@ -380,9 +398,19 @@ class Updates:
         What the sums of gradients are multiplied by.
     n_replicas
         Replicas whose gradients are summed.
+    locations
+        Where values are kept: states may be in shards, by replica.
+
+    Raises
+    ------
+    BadOption
+        When states are to be in shards that gradients of micro-batches are added to.
     """
 
-    def __init__(self, optimiser: Descent, factor: float, n_replicas: int = 1) -> None:
+    def __init__(
+        self, optimiser: Descent, factor: float, n_replicas: int, locations: Locations
+    ) -> None:
+        self._locations = locations
         self._optimiser, self._factor, self._n_replicas = optimiser, factor, n_replicas
         self._scaler = None if optimiser.scaling is None else Scaler(optimiser.scaling)
         self._of_group = {p: optimiser.of_group(p) for p in ("", *optimiser.specific)}
@@ -457,7 +485,12 @@ class Updates:
         }
         if self._scaler is not None:
             scale = self._scaler.inverse(tools)
-            changes, is_fine = self._scaler.changes(tools, [*gradients.values()])
+            changes, is_fine = self._scaler.changes(
+                tools,
+                [*gradients.values()],
+                sum(prod(parameter.shape) for parameter in gradients),
+                partial(self._total, tools, [*gradients]),
+            )
         if self._optimiser.clip_value:
             gradients = {p: self._limited(builder, p, g, scale) for p, g in gradients.items()}
             scale = None
@@ -479,10 +512,14 @@ class Updates:
         return changes + [Scaler.guarded(tools, u, is_fine) for u in self._updates]
 
     def _over_replicas(self, builder: Emitter, parameter: Parameter, gradient: Value) -> Value:
-        """Emit the sum of the gradients of the replicas that share a weight."""
-        group = self._group_of(parameter)
+        """Emit the sum of the gradients of the replicas that share a weight, or a shard of it."""
+        group, sharded_by = self._group_of(parameter), self._sharded_by(parameter)
         if group.size == 1:
             return gradient
+        if sharded_by is not None:
+            name = f"ReduceGradient/{parameter.name}"
+            tools = Tools(builder, name, "ReplicatedReduceScatter")
+            return tools.shard(gradient, sharded_by, "add")
         tools = Tools(builder, f"ReduceGradient/{parameter.name}", "ReplicatedAllReduce")
         return tools.emit(
             ALL_REDUCE, [gradient], operation="add", size=group.size, stride=group.stride
@@ -490,6 +527,44 @@ class Updates:
 
     def _group_of(self, parameter: Parameter) -> ReplicaGroup:
         return parameter.shared_by or ReplicaGroup(self._n_replicas)
+
+    def _sharded_by(self, parameter: Parameter) -> ReplicaGroup | None:
+        """Return the replicas that update a shard of a weight each; None if all update all of it.
+
+        Raises
+        ------
+        BadOption
+            When gradients of micro-batches would be added to shards.
+        """
+        optimiser, group = self._optimiser_of(parameter), self._group_of(parameter)
+        n_elements = prod(parameter.shape)
+        location = self._locations.of("optimizer-state", "", n_elements)
+        if not location.is_sharded or group.size == 1 or not optimiser.keeps_states:
+            return None
+        if optimiser.added_by:
+            raise BadOption(
+                f"{self._optimiser.kind}: is_combined adds gradients to the velocity of every"
+                " replica, which cannot be sharded: leave out is_combined, or the sharding"
+            )
+        return group
+
+    def _total(
+        self, tools: Tools, parameters: Sequence[Parameter], scalars: Sequence[Value]
+    ) -> Value:
+        """Emit the sum of a scalar of every weight, those of shards over the replicas."""
+        by_group: dict[ReplicaGroup | None, list[Value]] = defaultdict(list)
+        for parameter, scalar in zip(parameters, scalars, strict=True):
+            by_group[self._sharded_by(parameter)].append(scalar)
+        totals = [
+            tools.total(members) if group is None else tools.over(group, tools.total(members))
+            for group, members in by_group.items()
+        ]
+        return tools.total(totals)
+
+    def _square_sum(self, tools: Tools, gradients: Mapping[Parameter, Value]) -> Value:
+        """Emit the sum of the squares of gradients, of all their shards."""
+        squares = [tools.square_sum(gradient) for gradient in gradients.values()]
+        return self._total(tools, [*gradients], squares)
 
     def _tools(self, builder: Emitter) -> Tools:
         return Tools(builder, "Update", self._optimiser.source)
@@ -541,7 +616,7 @@ class Updates:
         self, tools: Tools, gradients: Mapping[Parameter, Value], scale: Value | None
     ) -> Value:
         """Emit what gradients are multiplied by so that their norm is not too large."""
-        squares = tools.total([tools.square_sum(gradient) for gradient in gradients.values()])
+        squares = self._square_sum(tools, gradients)
         factor, most = (
             self._common(tools, "normFactor", scale),
             self._common(tools, "clipNorm", None),
@@ -560,7 +635,7 @@ class Updates:
         scale: Value | None,
     ) -> Value:
         """Emit what the gradients of a group are multiplied by."""
-        operands = [tools.total([tools.square_sum(gradient) for gradient in gradients.values()])]
+        operands = [self._square_sum(tools, gradients)]
         norm = call("sqrt", operand(0))
         if not group.is_scaled:
             norm = norm * operand(1)
@@ -596,7 +671,8 @@ class Updates:
         seed = self._seed if optimiser.stochastic_rounding else None
         state_dtype = optimiser.state_dtype or dtype
         of_all = OfAll(optimiser.source, dtype, state_dtype, seed, number, shared)
-        step = Step(builder, of_all, parameter, gradient, _named("", pattern))
+        suffix, sharded_by = _named("", pattern), self._sharded_by(parameter)
+        step = Step(builder, of_all, parameter, gradient, suffix, sharded_by)
         if optimiser.added_by:
             step.summed, step.share = self._sum_of(parameter), 1 / self._group_of(parameter).size
         return optimiser.step(step)

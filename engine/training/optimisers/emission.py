@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,19 @@ from tilescope.engine.ir import (
     Node,
     Operator,
     Parameter,
+    ReplicaGroup,
     State,
     Update,
     Value,
 )
 from tilescope.engine.ir.held import representable
+from tilescope.engine.operators.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from tilescope.engine.operators.elementwise.cast import CAST
 from tilescope.engine.operators.elementwise.elementwise import UNARY
 from tilescope.engine.operators.elementwise.mapped import MAP, SCALED_ADD, Expression, call, operand
 from tilescope.engine.operators.elementwise.rounding import STOCHASTIC_CAST
 from tilescope.engine.operators.movement.layout import reshape
+from tilescope.engine.operators.movement.slicing import part
 from tilescope.engine.operators.reduction import reduced
 from tilescope.engine.training.optimisers.hyper import Number
 
@@ -76,6 +80,34 @@ class Tools:
     def sum(self, value: Value) -> Value:
         """Emit the sum of a tensor: a scalar of its type."""
         return self._reduced("sum", value)
+
+    def over(self, group: ReplicaGroup, scalar: Value) -> Value:
+        """Emit the sum of a scalar over the replicas of a group."""
+        attributes = {"operation": "add", "size": group.size, "stride": group.stride}
+        return self.emit(ALL_REDUCE, [scalar], **attributes)
+
+    def shard(self, value: Value, group: ReplicaGroup, operation: str) -> Value:
+        """Emit the replica's shard of a reduction over a group: one row of elements.
+
+        Parameters
+        ----------
+        value
+            Of any shape.
+        group
+            The replicas, of equal shards; the last one is filled up with zeros.
+        operation
+            ``add`` for the sum of all replicas, ``local`` for the replica's own value.
+        """
+        attributes = {"operation": operation, "size": group.size, "stride": group.stride}
+        return self.emit(REDUCE_SCATTER, [value], **attributes)
+
+    def whole(self, shard: Value, group: ReplicaGroup, shape: tuple[int, ...]) -> Value:
+        """Emit a value of a shape from the shards of all replicas of a group."""
+        shards = self.emit(ALL_GATHER, [shard], size=group.size, stride=group.stride)
+        node = Node(operator=UNARY, name=self.name, source=self.source, inputs=())
+        expansion = Expansion(self.builder, node, self.name)
+        row = reshape(expansion, shards, (prod(shards.shape),))
+        return reshape(expansion, part(expansion, row, (0,), (prod(shape),)), shape)
 
     def total(self, scalars: Sequence[Value]) -> Value:
         """Emit the sum of scalars."""
@@ -203,9 +235,14 @@ class Step(Tools):
         What is updated, and the sum of its gradients.
     suffix
         What follows the names of states that parameters have in common.
+    sharded_by
+        The replicas that update a shard each, of whose elements the gradient is; None if every
+        replica updates all.
 
     Attributes
     ----------
+    w
+        What is updated, in the type of the update: the parameter, or the replica's shard of it.
     summed
         What gradients were added to, where the optimiser keeps that.
     share
@@ -222,10 +259,13 @@ class Step(Tools):
         parameter: Parameter,
         gradient: Value,
         suffix: str,
+        sharded_by: ReplicaGroup | None = None,
     ) -> None:
         super().__init__(builder, f"Update/{parameter.name}", of_all.source)
         self.parameter, self.dtype, self.suffix = parameter, of_all.dtype, suffix
-        self.w = self.cast(parameter, self.dtype)
+        self._sharded_by = sharded_by
+        own = parameter if sharded_by is None else self.shard(parameter, sharded_by, "local")
+        self.w = self.cast(own, self.dtype)
         self.gradient = self.cast(gradient, self.dtype)
         self._of_all, self.shared = of_all, of_all.shared
 
@@ -248,20 +288,32 @@ class Step(Tools):
             that are divided by their root too large.
         """
         w, dtype = self.parameter, "float32" if is_of_squares else self._of_all.state_dtype
-        array = np.full(w.shape, start, dtype)
-        return State(prefix + w.name, w.shape, dtype, array, like=w)
+        name, group = prefix + w.name, self._sharded_by
+        array = np.full(self.w.shape, start, dtype)
+        if group is None:
+            return State(name, w.shape, dtype, array, like=w)
+        return State(name, array.shape, dtype, array, sharded_by=group, whole_shape=w.shape)
+
+    def square_sum(self, value: Value) -> Value:
+        """Emit the sum of the squares of a tensor like `w`, of all shards: a float32 scalar."""
+        total = super().square_sum(value)
+        return total if self._sharded_by is None else self.over(self._sharded_by, total)
 
     def wide(self, state: State) -> Value:
         """Return a state in the type of the update."""
         return self.cast(state, self.dtype)
 
     def update(self, held: Parameter | State, value: Value) -> Update:
-        """Return the update of a value, in its type."""
+        """Return the update of a value, in its type; of a parameter in shards, from all of them."""
         seed = self._of_all.seed
         if seed is None or held.dtype != "float16" or value.dtype != "float32":
-            return Update(held, self.cast(value, held.dtype))
-        modifier = zlib.crc32(held.name.encode())
-        return Update(held, self.emit(STOCHASTIC_CAST, [value, seed], modifier=modifier))
+            following = self.cast(value, held.dtype)
+        else:
+            modifier = zlib.crc32(held.name.encode())
+            following = self.emit(STOCHASTIC_CAST, [value, seed], modifier=modifier)
+        if self._sharded_by is not None and held is self.parameter:
+            following = self.whole(following, self._sharded_by, held.shape)
+        return Update(held, following)
 
     def moved(self, step: Value, rate: Value) -> Update:
         """Emit w + rate · step."""

@@ -9,9 +9,8 @@ counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
@@ -98,7 +97,13 @@ class Scaler:
         """Emit what gradients are multiplied by to undo the factor."""
         return tools.mapped(call("inverse", operand(0)), self.factor)
 
-    def changes(self, tools: Tools, gradients: Sequence[Value]) -> tuple[list[Update], Value]:
+    def changes(
+        self,
+        tools: Tools,
+        gradients: Sequence[Value],
+        n_elements: int,
+        total: Callable[[Sequence[Value]], Value],
+    ) -> tuple[list[Update], Value]:
         """Emit what becomes of the states; return it, and whether all gradients are numbers.
 
         Parameters
@@ -106,7 +111,11 @@ class Scaler:
         tools
             Emits it.
         gradients
-            Before the factor is undone.
+            Before the factor is undone, or a shard of them.
+        n_elements
+            Of all gradients.
+        total
+            Emits the sum of a scalar of every gradient, of all shards.
         """
         x = operand(0)
         large: list[Value] = []
@@ -118,15 +127,14 @@ class Scaler:
             for counts, bound in ((large, self.settings.edge * _HALF), (lost, limit)):
                 mark = call("select", 0.0, 1.0, call("less_equal", size, bound))
                 counts.append(tools.sum(tools.cast(tools.mapped(mark, gradient), "float32")))
-        n_large, n_lost = tools.total(large), tools.total(lost)
+        n_large, n_lost = total(large), total(lost)
         is_lost = call("greater", operand(1), 0.0)
         n_steps = 1 if self.settings.is_of_last else self.settings.period
         all_large = n_large
         if not self.settings.is_of_last:
             all_large = tools.mapped(operand(0) + operand(1), self._large, n_large)
         steps = tools.mapped(operand(0) + 1.0, self._steps)
-        n = sum(prod(gradient.shape) for gradient in gradients)
-        most_large = self.settings.share * n * n_steps
+        most_large = self.settings.share * n_elements * n_steps
         is_over = call("greater_equal", operand(2), float(self.settings.period))
         halved = call("maximum", operand(0) * 0.5, self.settings.least)
         doubled = call("minimum", operand(0) * 2.0, self.settings.most)

@@ -84,6 +84,11 @@ class Sgd(Descent):
         """Return the type of the weight, or float32 where states or sums have it."""
         return "float32" if "float32" in (self.state_dtype, self.sum_dtype) else dtype
 
+    @property
+    def keeps_states(self) -> bool:
+        """Whether it has momentum."""
+        return self.computes("momentum")
+
     def numbers(self, factor: float) -> dict[str, Number]:
         """Return the numbers that the device computes with, by name."""
         rest = 1 - self.dampening

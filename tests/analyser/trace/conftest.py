@@ -17,7 +17,10 @@ from tilescope.reports import (
     open_report,
     schema,
 )
+from tilescope.reports.bars import coarse
+from tilescope.reports.check import bars
 from tilescope.reports.schema.vocabulary import SYNC_ZONES
+from tilescope.reports.writing import trace_bars
 
 STEPS = (
     ("OnTileExecute", "net/conv1/convolve", 40),
@@ -224,6 +227,14 @@ def _costs(
         for step, (kind, _, cycles) in enumerate(steps)
         for ipu in range(n_ipus)
     ]
+
+
+def store_bars(patch: pytest.MonkeyPatch) -> None:
+    """Let writers store the bars of short traces, too: some two runs a section, small bins."""
+    patch.setattr(trace_bars, "LONG_TRACE_ENTRIES", 0)
+    patch.setattr(trace_bars, "SECTION_ENTRIES", 100)
+    for module in (bars, coarse, trace_bars):
+        patch.setattr(module, "BIN_ENTRIES", (2, 16))
 
 
 def sequence(

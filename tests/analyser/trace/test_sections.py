@@ -19,6 +19,8 @@ from tilescope.reports import Report
 from tilescope.reports.bars.group import TrackGroup
 from tilescope.reports.bars.lane import Bars, SliceLane, join_bars
 
+from .conftest import store_bars
+
 N_STEPS, N_RUNS = 60, 40
 #: Some two runs a section, and half of the sections kept.
 SMALL = Limits(
@@ -26,18 +28,35 @@ SMALL = Limits(
 )
 
 
-@pytest.fixture(scope="module", params=[(1, True), (2, True), (1, False)], ids=str)
-def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    n_ipus, has_distinct_runs = request.param
-    return generate_report(
-        tmp_path_factory.mktemp("report"),
-        n_tiles=8,
-        n_ipus=n_ipus,
-        n_steps=N_STEPS,
-        n_variables=20,
-        n_runs=N_RUNS,
-        has_distinct_runs=has_distinct_runs,
-    )
+@pytest.fixture(
+    scope="module",
+    params=[
+        (1, True, False), (2, True, False), (1, False, False),
+        (1, True, True), (2, True, True),
+    ],
+    ids=str,
+)  # fmt: skip
+def kind(request: pytest.FixtureRequest) -> tuple[int, bool, bool]:
+    """IPUs, whether no run repeats another, and whether bars are stored."""
+    answer: tuple[int, bool, bool] = request.param
+    return answer
+
+
+@pytest.fixture(scope="module")
+def path(kind: tuple[int, bool, bool], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    n_ipus, has_distinct_runs, has_bars = kind
+    with pytest.MonkeyPatch.context() as patch:
+        if has_bars:
+            store_bars(patch)
+        return generate_report(
+            tmp_path_factory.mktemp("report"),
+            n_tiles=8,
+            n_ipus=n_ipus,
+            n_steps=N_STEPS,
+            n_variables=20,
+            n_runs=N_RUNS,
+            has_distinct_runs=has_distinct_runs,
+        )
 
 
 @pytest.fixture
@@ -125,6 +144,11 @@ def test_merged_bars_name_their_longest_slice(
             ]
             assert bars.longest_name.tolist() == slices.name[longest].tolist()
             assert bars.longest_cycles.tolist() == slices.cycles[longest].tolist()
+            below = np.zeros((len(slices.name) + 1, bars.share.shape[1]))
+            np.cumsum(slices.share / 255 * slices.cycles[:, None], axis=0, out=below[1:])
+            share = (below[stop] - below[first]) / bars.cycles[:, None]
+            # A share is rounded to a 255th when it is stored and whenever bars become one.
+            np.testing.assert_allclose(bars.share / 255, share, atol=2 / 255)
 
 
 def every_slice(group: TrackGroup, lane: SliceLane) -> Bars:
@@ -167,24 +191,35 @@ def test_answers(reports: tuple[Report, Report], name: str) -> None:
     assert two == one
 
 
-def test_a_window_of_all_reads_nothing_again(
-    reports: tuple[Report, Report], monkeypatch: pytest.MonkeyPatch
+def test_a_window_of_all_reads_nothing_again_and_no_entry_where_bars_are_stored(
+    reports: tuple[Report, Report],
+    kind: tuple[int, bool, bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     n_read = 0
-    read = index.Trace.timeline
+    columns: set[str] = set()
+    read, column = index.Trace.timeline, index.Trace.column
 
     def counted(*arguments: Any) -> Any:
         nonlocal n_read
         n_read += 1
         return read(*arguments)
 
+    def noted(trace_: index.Trace, name: str, ranges: Any) -> Any:
+        columns.add(name.partition(".")[0])
+        return column(trace_, name, ranges)
+
     _, cut = reports
     monkeypatch.setattr(index.Trace, "timeline", counted)
+    monkeypatch.setattr(index.Trace, "column", noted)
     extent = trace.extent(cut)
     place = extent.start_cycle, extent.end_cycle, 20
     trace.window(cut, *place)
     n_sections = sum(len(index.trace_of(cut).track(*key).sections) for key in extent_keys(extent))
+    if kind[2]:
+        n_sections = 0
     assert n_read == n_sections
+    assert columns == ({"bar", "bar_share"} if kind[2] else {"trace"})
     trace.window(cut, *place)
     trace.window(cut, place[0] + 5_000, place[1] - 5_000, 25)
     assert n_read == n_sections

@@ -13,7 +13,7 @@ from tilescope import analyser
 from tilescope.analyser import trace
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.time.execution import execution
-from tilescope.analyser.trace import stretch
+from tilescope.analyser.trace import run_cuts
 from tilescope.analyser.trace.causes import CAUSES
 from tilescope.analyser.trace.stretch import maximal_stretches
 from tilescope.reports import Report
@@ -125,7 +125,7 @@ def test_equal_stretches_of_ipus_are_one_row(make: Make) -> None:
 
 
 def test_too_many_executions_are_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stretch, "MOST_EXECUTIONS", 5)
+    monkeypatch.setattr(run_cuts, "MOST_EXECUTIONS", 5)
     report = make([(0, 0, 0, sequence(0))])
     with pytest.raises(BadQuestion, match="more than 5 executions, too many"):
         trace.stretches(report)

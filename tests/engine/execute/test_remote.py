@@ -193,3 +193,16 @@ def test_what_does_not_agree_is_refused() -> None:
             device.read_remote(buffer, -1)
         with pytest.raises(BadInput, match=re.escape("takes an array of shape (2, 8), not (8,)")):
             device.write_remote(buffer, np.zeros(8))
+
+
+def test_a_buffer_begins_with_values() -> None:
+    graph = new()
+    x = variable(graph, "x", (3,), "float16")
+    values = np.arange(6).reshape(2, 3)
+    buffer = graph.add_remote_buffer("table", "float16", 3, 2, values)
+    with pytest.raises(BadGraph, match=re.escape("'short' takes values of shape (2, 3), not (6,)")):
+        graph.add_remote_buffer("short", "float16", 3, 2, np.arange(6))
+    with engine_for(graph, RemoteCopyIn(buffer, x, 1)) as device:
+        device.run()
+        assert device.read_tensor(x).tolist() == [3, 4, 5]
+        assert device.read_remote(buffer).tolist() == values.tolist()

@@ -49,7 +49,7 @@ def test_the_passes_run_in_their_order(model: Model) -> None:
     by_phase = {name: step.phase for name, step in PASSES.items()}
     assert [n for n in PASSES if by_phase[n] is Phase.DIFFERENTIATE] == differentiating
     names = [name for name in PASSES if name not in differentiating]
-    last = ("prune", "schedule", "place", "merge_collectives")
+    last = ("prune", "offload", "schedule", "place", "merge_collectives")
     assert names == ["give_stages", "decompose", *PATTERNS, *last]
     phases = [list(Phase).index(step.phase) for step in PASSES.values()]
     assert phases == sorted(phases)

@@ -146,6 +146,32 @@
       this.loadSelected();
     },
 
+    // Selects the slice beside the selected one, or the one around or inside it.
+    step(direction) {
+      const {selected} = this;
+      const place = selected && this.rowOf(selected);
+      const data = place && this.best(place.row);
+      if (!data) return;
+      const {start_cycle: start, end_cycle: end, level} = selected;
+      const wanted = level + {up: -1, down: 1, next: 0, previous: 0}[direction];
+      const lane = data.lanes.find((one) => one.level === wanted);
+      if (!lane || wanted < 0) return;
+      const i = direction === 'next' ? space.firstBeginningAt(lane, end - data.start)
+        : direction === 'previous' ? space.firstBeginningAt(lane, start - data.start) - 1
+          : space.firstEndingAfter(lane, start - data.start);
+      if (i < 0 || i >= lane.n) return;
+      const from = data.start + lane.start[i];
+      if (direction === 'down' && from >= end) return;
+      const cycle = direction === 'previous' ? from + lane.duration[i] - 1 : direction === 'up' ? start : Math.max(from, start);
+      const {ipu, track, side} = place.row;
+      this.state.at = [ipu, track, wanted, Math.floor(direction === 'next' ? from : cycle), ...(side ? [side] : [])].join('.');
+      this.isChosen = true;
+      this.loadSelected();
+      const {start: low, end: high} = this.target();
+      if (cycle < low || cycle >= high) this.moveTo(cycle - (high - low) / 2, cycle + (high - low) / 2, true);
+      this.changed('details');
+    },
+
     // Selects the next or previous match; of several requests, every one begins where the last one ended.
     findNext(direction) {
       const step = () => this.findFrom(direction).catch((error) => { this.found = error.message; this.writeNote(); });

@@ -78,10 +78,13 @@
 
     const keys = {
       ...axis.motionKeys(viewer),
-      ArrowLeft: () => viewer.pan(-0.2, true),
-      ArrowRight: () => viewer.pan(0.2, true),
-      ArrowUp: () => { scroller.scrollTop -= SCROLLED; },
-      ArrowDown: () => { scroller.scrollTop += SCROLLED; },
+      // With a selected slice, arrows go to its neighbours, the one around it and the first inside it.
+      ArrowLeft: () => viewer.selected ? viewer.step('previous') : viewer.pan(-0.2, true),
+      ArrowRight: () => viewer.selected ? viewer.step('next') : viewer.pan(0.2, true),
+      ArrowUp: () => { if (viewer.selected) viewer.step('up'); else scroller.scrollTop -= SCROLLED; },
+      ArrowDown: () => { if (viewer.selected) viewer.step('down'); else scroller.scrollTop += SCROLLED; },
+      Enter: () => viewer.focusSelection(),
+      '/': () => document.getElementById('trace-find').focus(),
       Home: () => viewer.showAll(),
       Escape: () => viewer.clear(),
       n: () => viewer.findNext('next'),
@@ -105,8 +108,9 @@
         if (event.key === 'Escape' && viewer.root.parentElement.contains(target)) target.blur();
         return;
       }
-      const isArrow = event.key.startsWith('Arrow');
-      if (isArrow && target !== document.body && !viewer.root.contains(target)) return;
+      // Elsewhere on the page, these keys are the page's own.
+      const isPlace = event.key.startsWith('Arrow') || event.key === 'Enter';
+      if (isPlace && target !== document.body && !viewer.root.contains(target)) return;
       axis.pressKey(keys, event);
     });
   };

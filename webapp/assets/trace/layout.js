@@ -9,6 +9,7 @@
   const GAP = 10;
   const DENSE = 50; // executions a pixel, from which one run is shown in place of all
   const NAMES = 32;
+  const DELTA = 26;
   const MOST_NAMED = 4; // groups with the names of their longest steps
   const STEPS_SHARE = 0.55; // of the free room; activity takes the rest
   // More groups than this are strips, all of them in the window.
@@ -28,7 +29,8 @@
     const active = groups.filter((group) => group.hasActivity).length;
     const steps = groups.reduce((sum, {form, levels, tiles}) => sum + tiles
       + (form === 'open' ? levels : form === 'closed' ? 1 : 0), 0);
-    const all = room - others * (RUN + GAP) - (strips && others ? GAP : 0);
+    const deltas = groups.filter((group) => group.hasDelta).length;
+    const all = room - others * (RUN + GAP) - (strips && others ? GAP : 0) - deltas * DELTA;
     const least = steps * STEP[0] + active * ACTIVITY[0];
     // Names have a row where it takes no other's room.
     const names = active && active <= MOST_NAMED && all - least >= active * NAMES ? NAMES : 0;
@@ -37,7 +39,7 @@
     const free = left - strips * strip;
     const step = within(STEP, steps ? STEPS_SHARE * free / steps : STEP[1]);
     const activity = active ? within(ACTIVITY, (free - steps * step) / active) : 0;
-    return {run: RUN, names, step, activity, strip};
+    return {run: RUN, names, delta: DELTA, step, activity, strip};
   };
 
   /**
@@ -62,6 +64,7 @@
     if (group.hasActivity) rows.push({type: 'share', level: undefined, height: heights.activity});
     const levels = group.form === 'open' ? group.levels : 1;
     for (let level = 0; level < levels; level += 1) rows.push({type: 'slices', level, height: heights.step});
+    if (group.hasDelta) rows.push({type: 'delta', level: undefined, height: heights.delta});
     let top = 0;
     return rows.map((row) => {
       const placed = {...row, top};

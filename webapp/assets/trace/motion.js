@@ -84,6 +84,7 @@
           key, ipu, track, side, isClosed, how, form,
           levels: this.levels.get(key + how) || (how === 'flat' ? 1 : GUESSED_LEVELS),
           tiles: known ? known.tiles.length : 0, hasActivity: !isClosed, known,
+          hasDelta: side === 1 && this.align === 'step' && form !== 'strip',
         };
       });
       const room = this.room();

@@ -23,6 +23,7 @@
       onKinds: VARIABLES.map((name) => value('on-' + name)),
       groups: ['group', 'group-2'].map(value),
       ink: value('ink'), soft: value('soft'), line: value('line'), surface: value('surface'),
+      more: value('more'), less: value('less'),
       accent: value('accent'), shade: value('shade'), match: value('match'),
       font: '11px ' + (style.getPropertyValue('--font').trim() || 'sans-serif'),
     };

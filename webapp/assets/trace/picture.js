@@ -12,7 +12,11 @@
     const trace = document.createElement('canvas');
     viewer.paintOn(trace, RATIO);
     const whole = document.createElement('canvas');
-    const about = {title: 'Execution trace', axes: 'Across: cycles; down: IPUs and what they do'};
+    const {range, align, hertz} = viewer;
+    const about = {
+      title: 'Execution trace',
+      axes: 'Across: ' + space.rangeWords(range, align, sources, hertz) + '; down: IPUs and what they do',
+    };
     const head = window.tilescope_files.headHeight(about);
     const context = space.prepare(whole, width + GUTTER, head + height + LEGEND, RATIO);
     const {colours} = viewer;

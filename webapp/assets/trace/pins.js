@@ -121,6 +121,13 @@
           name.textContent = 'Activity';
           name.title = 'Share of the kinds in the cycles of every pixel';
         }
+        const delta = row.rows.find(({type}) => type === 'delta');
+        if (delta) {
+          const name = space.make('span', 'trace-row-name', gutter);
+          name.style.top = top + delta.top + delta.height / 2 - 9 + 'px';
+          name.textContent = 'Change';
+          name.title = 'Up: the candidate takes longer; down: it takes less time';
+        }
         const names = row.rows.find(({type}) => type === 'names');
         if (names) {
           const name = space.make('span', 'trace-row-name', gutter);
@@ -169,7 +176,8 @@
       button.setAttribute('aria-expanded', String(!row.isClosed));
       button.title = (row.isClosed ? 'Show all levels of ' : this.hasStrips ? 'Show one strip of ' : 'Show one lane of ')
         + row.name;
-      button.style.height = Math.min(19, row.height < NAMED_FROM ? 19 : row.height) + 'px';
+      const tall = this.sources.length > 1 && row.form !== 'strip' ? 33 : 19;
+      button.style.height = Math.min(tall, row.height < NAMED_FROM ? tall : row.height) + 'px';
       button.addEventListener('click', () => this.toggleGroup(row));
     },
 

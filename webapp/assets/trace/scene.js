@@ -64,6 +64,8 @@
             return;
           }
         }
+        const delta = group.rows.find(({type}) => type === 'delta');
+        if (delta) this.paintDelta(context, group, delta, this.screenTop(group) + delta.top, scene);
         const names = group.rows.find(({type}) => type === 'names');
         if (names && !scene.isMoving) this.paintNames(context, group, names, this.screenTop(group) + names.top, scene);
         const narrow = this.boxOf(group);
@@ -167,6 +169,12 @@
       const run = space.runWords(this.range, this.runs || []);
       if (run) parts.push(run);
       const {mark} = this.state;
+      const {selected} = this;
+      if (selected) {
+        parts.push('selected: ' + (selected.name || selected.kind || 'a slice') + ', '
+          + space.plural(selected.end_cycle - selected.start_cycle, 'cycle', 'cycles') + ' from ' + space.count(selected.start_cycle)
+          + ' on IPU ' + selected.ipu_id);
+      }
       if (mark) parts.push(space.plural(mark.end - mark.start, 'cycle', 'cycles') + ' selected');
       if (this.missing || this.found) parts.push(this.missing || this.found);
       const text = parts.join(' · ');
@@ -213,6 +221,8 @@
       if (note) { this.hoverNote(note, at); return; }
       const shares = this.sharesAt(at);
       if (shares) { this.hoverShares(shares, at); return; }
+      const delta = this.deltaAt(at);
+      if (delta) { this.showTooltip(delta, '', ['cycle ' + space.count(this.positionAt(at.x)) + ' of the common axis'], at); return; }
       const longest = this.longestAt(at);
       if (longest) { this.hoverLongest(longest, at); return; }
       const found = at && this.extent ? this.laneAt(at.y) : null;

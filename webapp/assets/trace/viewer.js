@@ -59,6 +59,7 @@
       this.data = new Map();
       this.whole = new Map();
       this.notes = [];
+      this.deltas = new Map();
       this.waits = [];
       this.waitsKey = '';
       this.critical = new Map();
