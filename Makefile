@@ -24,7 +24,7 @@ WITH_NODE := PATH="$(CURDIR)/$(BIN):$$PATH"
 DEMO := .demo
 # Models whose bits are compared: products, windows, attention and recurrence.
 BIT_MODELS := opennsfw yunet chess-cls minilm-L3 nsnet2 mbv3-handwritten
-PACKAGES := tilescope webapp analyser engine reports compat/popart compat/popart_core compat/poptorch compat/pva
+PACKAGES := tilescope webapp analyser engine reports compat/libpvti compat/popart compat/popart_core compat/poptorch compat/pva
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Modules are compiled once, not by every process that imports them.
@@ -56,7 +56,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt \
 	  --build-constraint constraints.txt --editable '.[all]' --group test --group lint
-	@$(BIN)/python -m compileall -q analyser compat/popart compat/popart_core compat/poptorch compat/pva engine reports tilescope webapp
+	@$(BIN)/python -m compileall -q analyser compat/libpvti compat/popart compat/popart_core compat/poptorch compat/pva engine reports tilescope webapp
 	@touch $@
 
 $(SCRIPT_TOOLS): package.json package-lock.json | $(READY)

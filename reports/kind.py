@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tilescope.reports.errors import UnsupportedSchema, WrongKind
+from tilescope.reports.schema import HOST_TRACE as _HOST_TRACE
 from tilescope.reports.schema import provenance
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Kind(StrEnum):
     #: A program on the machine: graph, memory, execution.
     PROFILE = "profile"
     #: What a host did: calls, transfers and marks on its own clock.
-    HOST_TRACE = "host trace"
+    HOST_TRACE = _HOST_TRACE
     #: A program on another machine, of which its tool told what it knows.
     IMPORTED_PROFILE = "imported profile"
 

@@ -14,7 +14,7 @@ import apsw
 import numpy as np
 
 from tilescope.reports.check import check_report
-from tilescope.reports.errors import DamagedReport, ReportNotFound
+from tilescope.reports.errors import DamagedReport, ReportNotFound, WrongKind
 from tilescope.reports.integrity.guard import GuardedConnection
 from tilescope.reports.integrity.salvage import Salvage, SalvagedArray
 from tilescope.reports.reading.open import regular_file
@@ -101,6 +101,8 @@ def recover_report(path: Path | str, directory: Path | str) -> Recovery:
     ------
     ReportNotFound, NotAReport, UnsupportedSchema
         The path is not a report file of this version.
+    WrongKind
+        It is a host's trace.
     DamagedReport
         The compilation, or what SQLite needs to read the file at all, is damaged.
     ReportInUse, ReportNotWritable
@@ -108,6 +110,11 @@ def recover_report(path: Path | str, directory: Path | str) -> Recovery:
     """
     source = Path(path)
     with _private_copy(source) as connection, ReportWriter.create(directory) as writer:
+        if connection.kind:
+            raise WrongKind(
+                f"{source} is of the kind {connection.kind}, of which the runs of a program are not"
+                " taken out. Open it as it is: `tilescope system` reads unfinished traces."
+            )
         salvage = Salvage(connection)
         arrays = salvage.arrays()
         _copy_compilation(writer, salvage, arrays, source)

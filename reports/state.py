@@ -18,9 +18,11 @@ __all__ = [
     "ENDED_EARLY",
     "FINISHED",
     "PROGRAM",
+    "TRACE_SUFFIX",
     "ReportState",
     "State",
     "has_begun",
+    "is_trace_name",
     "is_unfinished_name",
     "sign_of_life",
     "state_after",
@@ -37,6 +39,8 @@ ENDED_EARLY = "ended early"
 PROGRAM = "program"
 _BEGINNINGS = frozenset(("created", PROGRAM))
 
+#: Ending of the names of hosts' traces, which keep their names from their beginning.
+TRACE_SUFFIX = ".pvti"
 _UNFINISHED_NAME = re.compile(r"profile_[0-9a-f]+\.pop")
 #: Files whose time of modification is a sign of life; the writer touches the last once a second.
 _SUFFIXES = ("", "-wal", "-shm")
@@ -153,7 +157,8 @@ def state_after(milestone: str, file: Path) -> ReportState:
     if milestone == FINISHED:
         return ReportState(State.COMPLETE)
     life = sign_of_life(file)
-    if milestone == ENDED_EARLY or not is_unfinished_name(file):
+    may_run = is_unfinished_name(file) or is_trace_name(file)
+    if milestone == ENDED_EARLY or not may_run:
         return ReportState(State.ENDED_EARLY, life)
     return ReportState(State.RUNNING if _is_alive(file, life) else State.ENDED_EARLY, life)
 
@@ -161,6 +166,11 @@ def state_after(milestone: str, file: Path) -> ReportState:
 def is_unfinished_name(file: Path) -> bool:
     """Return whether a file has the name of a report that is being written, or ended early."""
     return bool(_UNFINISHED_NAME.fullmatch(file.name))
+
+
+def is_trace_name(file: Path) -> bool:
+    """Return whether a file has the name of a host's trace, finished or not."""
+    return file.suffix == TRACE_SUFFIX
 
 
 def unfinished_reports(directory: Path) -> list[Path]:
@@ -198,11 +208,12 @@ def sign_of_life(file: Path) -> float | None:
 
 
 def _is_alive(file: Path, life: float | None) -> bool:
-    """Return whether an engine is writing a file: a directory has at most one at a time."""
-    is_locked = _is_locked(file.parent)
+    """Return whether a file is being written: of a directory's reports, at most one is."""
+    is_trace = is_trace_name(file)
+    is_locked = _is_locked(file if is_trace else file.parent)
     if is_locked is None:
         return life is not None and abs(time.time() - life) <= _SILENCE_S
-    return is_locked and _written_last(unfinished_reports(file.parent)) == file.name
+    return is_locked and (is_trace or _written_last(unfinished_reports(file.parent)) == file.name)
 
 
 def _written_last(files: Sequence[Path]) -> str:
@@ -212,10 +223,10 @@ def _written_last(files: Sequence[Path]) -> str:
     return "" if nearest is None else nearest.name
 
 
-def _is_locked(directory: Path) -> bool | None:
-    """Return whether an engine holds the lock of a directory; None where that is unknown."""
+def _is_locked(path: Path) -> bool | None:
+    """Return whether a writer locks a directory or a trace; None where that is unknown."""
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     try:

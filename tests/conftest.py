@@ -71,6 +71,7 @@ _OURS = (
     "POPXL_CACHE_DIR",
     "POPART_CACHE_DIR",
     "POPTORCH_CACHE_DIR",
+    "PVTI_OPTIONS",
 )
 
 

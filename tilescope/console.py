@@ -152,10 +152,11 @@ def _tell_state(report: Report) -> None:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[Report]:
+def reading(path: Path, opening: Callable[[Path], Report] | None = None) -> Iterator[Report]:
     """Open a report for a command, and show that it is read if that takes long.
 
-    An unexpected error of an inconsistent report becomes a sentence about the report.
+    An unexpected error of an inconsistent report becomes a sentence about the report. It is a
+    profile unless another function opens it.
     """
     from tilescope import analyser
     from tilescope.collection import without_collection
@@ -164,7 +165,7 @@ def reading(path: Path) -> Iterator[Report]:
     with (
         progress(f"Reading {path}"),
         without_collection(),
-        analyser.open(path) as report,
+        (opening or analyser.open)(path) as report,
         telling_state(report),
         explain_damage(report),
     ):

@@ -37,6 +37,7 @@ COMMANDS = {
     "exchange": "List exchanges and stream copies: bytes, fragments, tiles, IPUs, code and cycles.",
     "variables": "List variables with size, tiles and lifetime, or show where one lies.",
     "tile": "Show one tile: place, memory, parts of variables, vertices, and cycles over the run.",
+    "system": "Show what programs did on their host: events by file, thread, channel and label.",
     "trace": "Show runs, cycle proportions and top contributors of a range of the trace.",
     "notes": "List, write, remove or copy notes on the trace; they lie beside the report.",
     "diff": "Compare a baseline report with a candidate report.",

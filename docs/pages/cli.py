@@ -110,6 +110,19 @@ receives. *Idle* is the rest of the runs on its IPU.
 JSON: the place (`row`, `column`, `physical_id`; null for an unknown floor plan), `memory` by key,
 `peak`, `variables` in columns, `vertices`, `run_cycles`, `busy_cycles` by phase, `steps`.
 """,
+    "system": """\
+A trace is what a program writes that runs with `PVTI_OPTIONS` in its environment
+([libpvti](libpvti.md)); one that is still written is read as far as it is. *Self* is the time of
+events without the events in them, so that it adds up over labels and channels. *Total* counts an
+event in another one of its label twice. Percentiles are durations that occurred (nearest rank).
+*Busy* is the time in which at least one event of the thread lasts.
+
+JSON: `traces`, one per file: `trace_id`, `pid`, `program`, `host`, `origin_ns` (since 1970),
+`n_events`, `n_open` (not ended), `n_unmatched_ends`, `duration_ns`; `threads` (tid, name, n_events,
+busy_ns, utilisation); `channels`; `labels` (channel, label, n_events, n_marks, total_ns, self_ns,
+mean_ns, least_ns, most_ns, p50_ns, p99_ns); `series` (graph, name, unit, n_values, least, most,
+last) and `heatmaps`.
+""",
     "memory": """\
 `--map` draws how much of something every tile holds, from ` ` (nothing) over `.` to `@` (the
 largest value), one character per tile as the tiles lie. Hardware order goes down the columns of

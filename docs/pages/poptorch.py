@@ -56,8 +56,11 @@ that data decide needs `poptorch.cond`, `torch.cond` or `torch.where`.
   convolutions of `MultiConv` run at the same time, have no effect: each is named in one warning.
 - `TensorLocations` act: see [Keep values in streaming memory](../how-to/offload.md).
 
-Not supported: phased execution, `poptorch.CPU` in a model, compiled custom
-operators (`.so`), and tracepoints of libpvti. [PopTorch's own tests](poptorch-suite.md) shows what
+With `PVTI_OPTIONS` in the environment, models, data loaders and `poptorch.profiling.Channel` record
+tracepoints, on PopTorch's channels ([libpvti](libpvti.md)).
+
+Not supported: phased execution, `poptorch.CPU` in a model, and compiled
+custom operators (`.so`). [PopTorch's own tests](poptorch-suite.md) shows what
 else differs, by file.
 """
 

@@ -21,6 +21,7 @@ _GROUPS = (
     ("The compiled program", "graph"),
     ("Memory", "memory"),
     ("Execution", "run"),
+    ("Traces of hosts", "host"),
     ("Storage", "storage"),
 )
 _COLUMNS_OF_ARRAY = {
@@ -50,6 +51,8 @@ def _lines() -> Iterator[str]:
         yield ""
         yield f"## {title}"
         for name in importlib.import_module(f"tilescope.reports.schema.{module}").__all__:
+            if name not in TABLES:
+                continue
             yield from _table(TABLES[name])
     yield ""
     yield "## Packed arrays"

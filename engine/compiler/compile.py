@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.cache.cached import CachedCompilation
 from tilescope.engine.compiler.cycles.cycles import take_slow_paths
 from tilescope.engine.compiler.executable.executable import Executable, Step, Stopwatch
@@ -19,12 +20,14 @@ from tilescope.engine.host.memory import keep_freed
 from tilescope.engine.log_output import TRACE
 from tilescope.engine.planner.plan import Plan
 from tilescope.engine.program import Program
+from tilescope.tracepoints import traced
 
 __all__ = ["compile_image"]
 
 _log = logging.getLogger(__name__)
 
 
+@traced(POPLAR, "compile")
 def compile_image(
     graph: GraphImage,
     programs: Sequence[Program],

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_count, a_text, numbers, shown
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.executable.executable import Executable, Node, RemoteAccess
 from tilescope.engine.compiler.memory.overflow import describe_overflow
 from tilescope.engine.errors import BadGraph, EngineBusy, EngineClosed, OutOfTileMemory, RunFailed
@@ -29,6 +30,7 @@ from tilescope.engine.execute.timeline import Timeline, timeline_of
 from tilescope.engine.graph import RemoteBuffer, Variable, View
 from tilescope.engine.host.memory import available_bytes
 from tilescope.engine.program.print_format import PrintFormat
+from tilescope.tracepoints import Tracepoint
 
 __all__ = ["Device", "RunObserver"]
 
@@ -183,12 +185,13 @@ class Device:
         if self._is_loaded:
             return
         self._check_fits()
-        program = host_program(self.executable)
-        self._check_host_memory(program.layout.n_bytes)
-        for replica in self._replicas:
-            show = partial(self._show, replica.number)
-            replica.load(program, self._pool, show, None if replica.number else progress)
-        self._is_loaded = True
+        with Tracepoint(POPLAR, "engine.load"):
+            program = host_program(self.executable)
+            self._check_host_memory(program.layout.n_bytes)
+            for replica in self._replicas:
+                show = partial(self._show, replica.number)
+                replica.load(program, self._pool, show, None if replica.number else progress)
+            self._is_loaded = True
 
     def _check_host_memory(self, n_bytes: int) -> None:
         """Raise RunFailed if the values of several replicas do not fit into the host's memory.
@@ -473,10 +476,11 @@ class Device:
         label = f"Run {name!r}" if name else "A run"
         with self._observer.noting_failure(f"{label} of program {program}"):
             self._load()
-            began = time.time_ns()
-            timer = time.perf_counter_ns()
-            n_cycles = self._run_root(root, program)
-            elapsed_us = (time.perf_counter_ns() - timer) // 1000
+            with Tracepoint(POPLAR, f"engine.run {name}" if name else "engine.run"):
+                began = time.time_ns()
+                timer = time.perf_counter_ns()
+                n_cycles = self._run_root(root, program)
+                elapsed_us = (time.perf_counter_ns() - timer) // 1000
             start = self._counters
             # First: an interrupt before the run is recorded leaves a gap, not an overlap.
             self._counters = start + n_cycles

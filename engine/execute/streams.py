@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilescope.engine.arguments import a_text, numbers
+from tilescope.engine.channels import DRIVERS
 from tilescope.engine.compiler.executable.executable import StreamAccess
 from tilescope.engine.errors import BadInput, CallbackFailed, said
 from tilescope.engine.execute.host_arenas import HostMemory
+from tilescope.tracepoints import Tracepoint
 
 __all__ = ["HostStreams", "call_back"]
 
@@ -56,6 +58,17 @@ class HostStreams:
             When nothing is connected, or an array has the wrong shape.
         CallbackFailed
             When the connected function raised.
+        """
+        with Tracepoint(DRIVERS, access.stream):
+            self._copy(access, memory)
+
+    def _copy(self, access: StreamAccess, memory: HostMemory) -> None:
+        """Execute a copy step.
+
+        Raises
+        ------
+        BadInput
+            When nothing is connected.
         """
         stream = access.stream
         source = self._sources.get(stream)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilescope.reports
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.executable.container import Container
 from tilescope.engine.compiler.executable.executable import Executable
 from tilescope.engine.compiler.executable.objects import read_objects, write_objects
@@ -23,6 +24,7 @@ from tilescope.reports import ReportTemplate, ReportWriter
 from tilescope.reports.schema import SCHEMA_VERSION
 from tilescope.reports.state import PROGRAM
 from tilescope.reports.writing.template import ArrayState, StoreState, TableState
+from tilescope.tracepoints import traced
 
 __all__ = ["begun_report"]
 
@@ -52,6 +54,7 @@ class _Beginning:
 _KINDS = (ArrayState, StoreState, TableState, _Beginning)
 
 
+@traced(POPLAR, "report.begin")
 def begun_report(
     directory: Path, executable: Executable, options: EngineOptions
 ) -> tuple[ReportWriter, NDArray[np.int32]]:

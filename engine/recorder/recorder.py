@@ -24,6 +24,7 @@ from tilescope.engine.recorder.runs import RunRecord, RunWriter
 from tilescope.engine.recorder.training import StepRecord
 from tilescope.reports import ReportError, ReportInUse, ReportNotWritable, ReportWriter
 from tilescope.reports.schema import engine_option, notice, provenance, wall_clock
+from tilescope.tracepoints import note_fact, trace_id
 
 if TYPE_CHECKING:
     from tilescope.engine.compiler.executable.executable import Executable
@@ -274,6 +275,7 @@ def _write_header(
     """Write provenance, times and options."""
     target_options = executable.machine.target_options
     graph_digest, weights_digest = program_digests(executable)
+    created, trace = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z", trace_id()
     values = {
         **facts,
         "graph_digest": graph_digest,
@@ -286,8 +288,10 @@ def _write_header(
         "numpy_version": _version("numpy"),
         "numba_version": _version("numba"),
         "wall_compile_cache": executable.record.cache,
-        "wall_created": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}Z",
+        "wall_created": created,
+        **({} if trace is None else {"wall_host_trace": trace}),
     }
+    note_fact("profile", f"{created} {writer.path.parent.name}")
     writer.add(provenance, [{"key": k, "value": v} for k, v in sorted(values.items())])
     record = executable.record
     writer.add(

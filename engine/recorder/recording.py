@@ -21,11 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.errors import said
 from tilescope.engine.recorder.runs import RunRecord, RunWriter
 from tilescope.engine.recorder.training import StepRecord, StepWriter
 from tilescope.reports import ReportNotWritable, ReportWriter
 from tilescope.reports.schema import notice
+from tilescope.tracepoints import Tracepoint
 
 __all__ = ["FailureNote", "Recording", "warn_of_loss", "without_warnings_of_loss"]
 
@@ -266,12 +268,14 @@ def _write_waiting(desk: _Desk) -> None:
                 desk.writer.add(notice, [row])
                 is_changed = True
         if records or steps or is_changed:
-            _write_runs(desk, records)
-            desk.steps.write(steps)
-            desk.writer.commit("run", grows=True)
+            with Tracepoint(POPLAR, "report.write runs"):
+                _write_runs(desk, records)
+                desk.steps.write(steps)
+                desk.writer.commit("run", grows=True)
         desk.writing_since = None
         for ending in (request.ending for request in requests if request.ending):
-            desk.path = desk.writer.finish(ended_early=ending == "end early")
+            with Tracepoint(POPLAR, "report.seal"):
+                desk.path = desk.writer.finish(ended_early=ending == "end early")
             desk.is_over = True
     finally:
         for request in requests:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tilescope.collection import without_collection
+from tilescope.engine.channels import FRAMEWORK, POPLAR
 from tilescope.engine.compiler.cache.plans import PlanFolder
 from tilescope.engine.compiler.cache.programs import ProgramFolder, lowered_folder
 from tilescope.engine.compiler.executable.executable import Executable, Stopwatch
@@ -47,6 +48,7 @@ from tilescope.engine.transform.recurrent_storage import (
     store_layers,
 )
 from tilescope.reports.figures import bytes_past
+from tilescope.tracepoints import Tracepoint, traced
 
 __all__ = ["compile_model", "compile_with"]
 
@@ -113,6 +115,7 @@ def compile_model(  # noqa: PLR0913 # the options of a compilation
     return compile_with(model, machine, settings, cache_directory, programs)
 
 
+@traced(FRAMEWORK, "compile model")
 @without_collection()
 def compile_with(
     model: Model,
@@ -180,7 +183,8 @@ def _compiled(
     def compiled(share: AvailableMemory) -> Executable:
         stored = store_layers(model, machine, share.matmul)
         placed = transform(stored, settings.without, [Phase.PLACE])
-        lowered = lower(placed, machine, share, partials, memo, fragments)
+        with Tracepoint(POPLAR, "compile.build graph"):
+            lowered = lower(placed, machine, share, partials, memo, fragments)
         share_constants(lowered.graph, lowered.programs, lowered.part_constants, digests)
         if outlines:
             outline(lowered.graph, lowered.programs[0], costs)

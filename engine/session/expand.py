@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.graph import ComputeSet, GraphCopy, GraphImage, Joined, OwnGraph, Tensor
 from tilescope.engine.graph.freeze import altered
 from tilescope.engine.library.copy_program import copy_compute_sets
 from tilescope.engine.program import Copy, Execute, Function, Overlap, Program
 from tilescope.engine.program import Sequence as ProgramSequence
+from tilescope.tracepoints import traced
 
 __all__ = ["expand_programs"]
 
 
+@traced(POPLAR, "compile.expand")
 def expand_programs(
     graph: GraphCopy | OwnGraph, programs: Sequence[Program]
 ) -> tuple[GraphImage, tuple[Program, ...]]:

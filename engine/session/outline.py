@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.codelets.popops.elementwise.copy import COPY, COPY_BLOCK
 from tilescope.engine.compiler.phase_costs import PhaseCosts
 from tilescope.engine.graph import (
@@ -40,6 +41,7 @@ from tilescope.engine.session.repeats import (
     named_by,
     written_by,
 )
+from tilescope.tracepoints import traced
 
 __all__ = ["outline"]
 
@@ -55,6 +57,7 @@ _ROUNDED_UP = 1 + 1e-9
 Pairs = list[tuple[Variable, Variable]]
 
 
+@traced(POPLAR, "compile.outline")
 def outline(graph: Graph, root: ProgramSequence, costs: PhaseCosts) -> None:
     """Outline the repeated operations of a program, and of the functions it calls, in place.
 

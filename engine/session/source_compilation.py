@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from tilescope.engine.channels import FRAMEWORK
 from tilescope.engine.compiler.cache.programs import ProgramFolder, ProgramParts
 from tilescope.engine.compiler.executable.container import Container
 from tilescope.engine.compiler.executable.executable import Stopwatch
@@ -24,6 +25,7 @@ from tilescope.engine.session.capacity import Excess
 from tilescope.engine.session.compiled_model import CompiledModel
 from tilescope.engine.session.settings import CompileSettings
 from tilescope.engine.session.stored_program import recorded, take_program
+from tilescope.tracepoints import traced
 
 __all__ = ["SourceProgram", "compile_source", "load_model", "programs_of"]
 
@@ -207,6 +209,7 @@ class _Key:
             self._parts.keep(_PART, "", facts, {})
 
 
+@traced(FRAMEWORK, "load model")
 def load_model(source: SourceModel, setup: Setup, seed: int) -> Model:
     """Return a model as it is set up.
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilescope.collection import without_collection
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.cache.programs import ProgramFolder, ProgramParts
 from tilescope.engine.compiler.executable.container import Container, NotAnEntry
 from tilescope.engine.compiler.executable.executable import EXECUTABLE_KINDS, Stopwatch
@@ -40,6 +41,7 @@ from tilescope.engine.ir.digest import model_identity
 from tilescope.engine.machine import Machine
 from tilescope.engine.session.compiled_model import CompiledModel, Held
 from tilescope.engine.session.settings import CompileSettings
+from tilescope.tracepoints import traced
 
 __all__ = ["keep_program", "parts_of", "recorded", "take_program"]
 
@@ -107,6 +109,7 @@ def recorded(compiled: CompiledModel, cache: str, stopwatch: Stopwatch) -> Compi
 
 
 @without_collection()
+@traced(POPLAR, "cache.take program")
 def take_program(parts: Parts) -> CompiledModel | None:
     """Return a program that was compiled before; None if there is none."""
 
@@ -128,6 +131,7 @@ def take_program(parts: Parts) -> CompiledModel | None:
     return replace(compiled, executable=replace(compiled.executable, parts=parts))
 
 
+@traced(POPLAR, "cache.keep program")
 @without_collection()
 def keep_program(parts: Parts, compiled: CompiledModel) -> str:
     """Store a program for later processes; one that cannot be stored is compiled again there.

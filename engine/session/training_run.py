@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.channels import DATA
 from tilescope.engine.errors import BadInput, BadOption
 from tilescope.engine.frontend.source_model import Setup, SourceModel
 from tilescope.engine.ir import Model, Recomputation
@@ -22,6 +23,7 @@ from tilescope.engine.options.partials import PartialsTypes
 from tilescope.engine.session.source_compilation import load_model, programs_of
 from tilescope.engine.session.trainer import LossNotFinite, Trainer
 from tilescope.engine.training import LOSS_OUTPUT, OVERFLOWS, Descent, Loss, Schedule, for_training
+from tilescope.tracepoints import traced_items
 
 __all__ = ["ON_NAN", "Course", "TrainingResult", "train_model"]
 
@@ -278,7 +280,8 @@ def _train(
     """Do the steps that are left."""
     since, engine, rate = 0, trainer.engine, optimiser.rate
     while done.epoch < course.epochs:
-        for batch in batches.of_epoch(done.epoch, done.position):
+        steps = batches.of_epoch(done.epoch, done.position)
+        for batch in traced_items(DATA, "load batch", steps):
             number = done.epoch * batches.n_steps + done.position + 1
             is_recorded = course.recorded_steps is None or number in course.recorded_steps
             factor = course.schedule.factor(number - 1, course.epochs * batches.n_steps)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from tilescope.collection import without_collection
+from tilescope.engine.channels import FRAMEWORK
 from tilescope.engine.errors import BadOption
 from tilescope.engine.ir import Model, check_model
 from tilescope.engine.transform.activations import (
@@ -33,6 +34,7 @@ from tilescope.engine.transform.serialise import serialise_batch
 from tilescope.engine.transform.softmax import find_softmax
 from tilescope.engine.transform.softmax_loss import find_softmax_loss
 from tilescope.engine.transform.stages import give_stages
+from tilescope.tracepoints import Tracepoint
 
 __all__ = ["PASSES", "Pass", "Phase", "transform"]
 
@@ -127,7 +129,8 @@ def transform(
     for name, step in PASSES.items():
         if name in without or step.phase not in phases:
             continue
-        transformed = step.apply(model)
+        with Tracepoint(FRAMEWORK, f"transform.{name}"):
+            transformed = step.apply(model)
         if transformed is not model:
             check_model(transformed)
         model = transformed

@@ -109,8 +109,8 @@ class Constraints:
         self._raise("Array", name)
 
     def _applies(self) -> bool:
-        """Return whether the report has a machine: without one, nothing of a program is in it."""
-        return bool(self._tables.n_rows(target))
+        """Return whether the report has a machine, or tables of its own kind."""
+        return bool(self._tables.kind) or bool(self._tables.n_rows(target))
 
     def _raise(self, kind: str, name: str) -> None:
         problem = self._problems[name]

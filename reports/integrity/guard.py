@@ -13,7 +13,13 @@ from typing import Any
 import apsw
 
 from tilescope.reports.errors import DamagedReport, NotAReport, QueryTooLong, UnsupportedSchema
-from tilescope.reports.schema import APPLICATION_ID, OLDEST_VERSION, SCHEMA_VERSION, TABLES
+from tilescope.reports.schema import (
+    APPLICATION_ID,
+    OLDEST_VERSION,
+    SCHEMA_VERSION,
+    TABLES,
+    TableSpec,
+)
 
 __all__ = ["STATEMENT_SECONDS", "GuardedConnection"]
 
@@ -57,6 +63,8 @@ class GuardedConnection:
         self._shown = label
         #: Of the file's schema.
         self.version = SCHEMA_VERSION
+        #: The kind of reports whose own tables it has; empty for none.
+        self.kind = ""
         self.lock = threading.RLock()
         self._deadline = 0.0
         self._is_setting_up = True
@@ -83,6 +91,10 @@ class GuardedConnection:
         self._check_schema()
         self._is_setting_up = False
         connection.authorizer = self._authorize
+
+    def has_table(self, table: TableSpec) -> bool:
+        """Return whether files of this version and kind have a table."""
+        return table.since <= self.version and table.kind in ("", self.kind)
 
     def rows(
         self, text: str, parameters: Mapping[str, Any] | Sequence[Any] = ()
@@ -164,7 +176,9 @@ class GuardedConnection:
             (kind, name): (table_name, None if sql is None else _one_line(str(sql)))
             for kind, name, table_name, sql in rows
         }
-        expected = _expected_objects(self.version)
+        kinds = {TABLES[name].kind for kind, name in objects if kind == "table" and name in TABLES}
+        self.kind = max(kinds, default="")
+        expected = _expected_objects(self.version, self.kind)
         for key in sorted(set(objects) | set(expected), key=str):
             kind, name = (str(part)[:80] for part in key)
             if key not in expected or len(rows) != len(objects):
@@ -217,11 +231,13 @@ class GuardedConnection:
 
 
 @cache
-def _expected_objects(version: int) -> dict[tuple[str, str], tuple[str, str | None]]:
+def _expected_objects(
+    version: int, report_kind: str
+) -> dict[tuple[str, str], tuple[str, str | None]]:
     """Return the objects of a schema: (type, name) to (table, SQL on one line or None)."""
     connection = apsw.Connection(":memory:")
     for table in TABLES.values():
-        if table.since <= version:
+        if table.since <= version and table.kind in ("", report_kind):
             connection.execute(table.as_of(version).create)
     rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema").fetchall()
     connection.close()

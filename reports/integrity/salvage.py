@@ -203,7 +203,7 @@ class Salvage:
 
     def _readable(self, table: TableSpec) -> tuple[list[_Row], int]:
         """Return the readable rows whose values have the right types, and the number of all."""
-        if table.since > self._connection.version:
+        if not self._connection.has_table(table):
             return [], 0
         listed = ", ".join(f'"{column.name}"' for column in table.digested)
         rows, _ = self._connection.readable_rows(

@@ -35,6 +35,11 @@ class VerifiedTables:
         """Version of the schema that the file has."""
         return self._connection.version
 
+    @property
+    def kind(self) -> str:
+        """The kind of reports whose own tables the file has; empty for none."""
+        return self._connection.kind
+
     def n_rows(self, table: TableSpec) -> int:
         """Return the number of rows that the digests of a table cover."""
         return sum(block[4] for block in self._blocks.get(table.name, []))
@@ -82,7 +87,7 @@ class VerifiedTables:
 
     def _read(self, table: TableSpec) -> tuple[Sequence[Any], ...]:
         """Return a table's columns; those that the file's version lacks are null."""
-        if table.since > self._connection.version:
+        if not self._connection.has_table(table):
             return ((),) * len(table.digested)
         columns = self._read_stored(table.as_of(self._connection.version))
         missing = len(table.digested) - len(columns)

@@ -266,7 +266,7 @@ class Report:
         )
 
     def _stored(self, name: str) -> list[tuple[Any, ...]]:
-        if TABLES[name].since > self.schema_version:
+        if not self._connection.has_table(TABLES[name]):
             return []
         with self._connection.lock:
             return self._connection.rows(f'SELECT * FROM "{name}" NOT INDEXED ORDER BY 1')

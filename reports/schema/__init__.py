@@ -6,6 +6,7 @@ from tilescope.reports.schema.arrays import (
     BAR_SHARE_COLUMNS,
     COST_COLUMNS,
     DATAFLOW_COLUMNS,
+    HOST_EVENT_COLUMNS,
     LIVENESS_COLUMNS,
     TOTAL_COLUMNS,
     TRACE_COLUMNS,
@@ -22,6 +23,16 @@ from tilescope.reports.schema.graph import (
     vertex_type,
 )
 from tilescope.reports.schema.header import engine_option, notice, provenance, target
+from tilescope.reports.schema.host import (
+    HOST_TRACE,
+    host_channel,
+    host_heatmap,
+    host_heatmap_column,
+    host_label,
+    host_sample,
+    host_series,
+    host_thread,
+)
 from tilescope.reports.schema.memory import memory_category
 from tilescope.reports.schema.run import (
     run,
@@ -49,6 +60,8 @@ __all__ = [
     "BAR_SHARE_COLUMNS",
     "COST_COLUMNS",
     "DATAFLOW_COLUMNS",
+    "HOST_EVENT_COLUMNS",
+    "HOST_TRACE",
     "LIVENESS_COLUMNS",
     "OLDEST_VERSION",
     "REPORT_NAME",
@@ -66,6 +79,13 @@ __all__ = [
     "compute_set_vertex",
     "debug_context",
     "engine_option",
+    "host_channel",
+    "host_heatmap",
+    "host_heatmap_column",
+    "host_label",
+    "host_sample",
+    "host_series",
+    "host_thread",
     "memory_category",
     "milestone",
     "notice",
@@ -117,5 +137,12 @@ TABLES = {
         plan_stage,
         program,
         step,
+        host_channel,
+        host_thread,
+        host_label,
+        host_series,
+        host_sample,
+        host_heatmap,
+        host_heatmap_column,
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tilescope.reports.schema.version import OLDEST_VERSION
-from tilescope.reports.schema.vocabulary import MEMORY_ROWS, SYNC_ZONES
+from tilescope.reports.schema.vocabulary import HOST_RECORDS, MEMORY_ROWS, SYNC_ZONES
 
 __all__ = [
     "ARRAYS",
@@ -13,6 +13,7 @@ __all__ = [
     "BAR_SHARE_COLUMNS",
     "COST_COLUMNS",
     "DATAFLOW_COLUMNS",
+    "HOST_EVENT_COLUMNS",
     "LIVENESS_COLUMNS",
     "TOTAL_COLUMNS",
     "TRACE_COLUMNS",
@@ -80,6 +81,8 @@ def _columns(
         "target_step_id": "step",
         "program_id": "program",
         "variable_id": "variable",
+        "host_label_id": "host_label",
+        "host_thread_id": "host_thread",
     }
     return tuple(
         ArraySpec(
@@ -169,6 +172,13 @@ _TOTAL = (
     ("n_executions", "<i8", "", "Executions in these runs"),
     ("cycles", "<i8", "cycles", "Time of these executions, from start to end"),
 )
+#: Records of a host's trace; a row per begin, end or mark, in order within a thread.
+_HOST_EVENT = (
+    ("wall_ns", "<i8", "ns", "Time since the trace began; ascends within a thread"),
+    ("kind", "<i4", "", ", ".join(f"{code} {name}" for name, code in HOST_RECORDS.items())),
+    ("host_label_id", "<i4", "", "Its label, and by that its channel"),
+    ("host_thread_id", "<i4", "", "The thread"),
+)
 #: Bars of long traces at coarse resolutions; a row per bar, those of a trace_bar by level and time.
 _BAR = (
     (
@@ -192,7 +202,7 @@ _BAR_SHARE = (
     ("share", "<i4", "", "Its part of the time of the bar's slices, in 255ths"),
 )
 #: Names of the columns of the groups ``liveness``, ``cost``, ``dataflow``, ``trace``, ``total``,
-#: ``bar`` and ``bar_share``.
+#: ``bar``, ``bar_share`` and ``host_event``.
 LIVENESS_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _LIVENESS)
 COST_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _COST)
 DATAFLOW_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _DATAFLOW)
@@ -200,6 +210,7 @@ TOTAL_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TOTAL)
 BAR_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _BAR)
 BAR_SHARE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _BAR_SHARE)
 TRACE_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _TRACE)
+HOST_EVENT_COLUMNS: tuple[str, ...] = tuple(name for name, *_ in _HOST_EVENT)
 
 ARRAYS: dict[str, ArraySpec] = {
     spec.name: spec
@@ -305,6 +316,7 @@ ARRAYS: dict[str, ArraySpec] = {
         ArraySpec("lowered.end_step", "<i4", "one", "step", "First step after its lifetime"),
         *_columns("trace", _TRACE),
         *_columns("total", _TOTAL, since=7),
+        *_columns("host_event", _HOST_EVENT, since=11),
         *_columns("bar", _BAR, since=10),
         *_columns("bar_share", _BAR_SHARE, since=10),
     )

@@ -14,6 +14,7 @@ from math import inf
 
 from tilescope.reports.schema.vocabulary import (
     BOUNDS,
+    HOST_RECORDS,
     MEMORY_CATEGORIES,
     MEMORY_ROWS,
     PROGRAM_KINDS,
@@ -88,6 +89,7 @@ COUNTED_ARRAYS: dict[str, Count] = {
     "lowered.start_step": Count("liveness.step_id", is_optional=True),
     "lowered.end_step": Count("liveness.step_id", more=1, is_optional=True),
     "trace.pattern_id": Count("cycles.pattern"),
+    "host_event.kind": Count("host_records"),
     "total.ipu_id": Count("ipus"),
     "total.track": Count("tracks"),
     "total.pattern_id": Count("cycles.pattern"),
@@ -99,6 +101,7 @@ FIXED_COUNTS: dict[str, int] = {
     "sync_zones": max(SYNC_ZONES.values()) + 1,
     "slice_kinds": len(SLICE_KINDS),
     "tracks": 2,
+    "host_records": len(HOST_RECORDS),
     "memory_rows": len(MEMORY_ROWS),
 }
 #: Number of rows of arrays that have a fixed one, unless they are empty.
@@ -151,9 +154,13 @@ MINIMA: dict[tuple[str, str], int | float] = {
     # What is left of a tile that is smaller than its non-interleaved region.
     ("target", "interleaved_bytes"): -(2**40),
     ("training_step", "loss"): -inf,
+    ("host_sample", "value"): -inf,
     ("training_overflow", "n_values"): 1,
     # A track may repeat one of another IPU whose counter is ahead.
     ("run_trace", "shift_cycles"): -MAX_INTEGER,
 }
 #: Maxima other than those of the kind of a column.
-MAXIMA: dict[tuple[str, str], int | float] = {("training_step", "loss"): inf}
+MAXIMA: dict[tuple[str, str], int | float] = {
+    ("training_step", "loss"): inf,
+    ("host_sample", "value"): inf,
+}

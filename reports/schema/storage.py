@@ -90,7 +90,9 @@ milestone = TableSpec(
     (
         ColumnSpec("milestone_id", "integer", "Identity, in order of time"),
         ColumnSpec(
-            "name", "text", "created, compiled, run or finished; a complete report ends in finished"
+            "name",
+            "text",
+            "created, compiled, run, trace or finished; a complete report ends in finished",
         ),
         ColumnSpec("n_row_blocks", "integer", "Number of rows in row_block at this milestone"),
         ColumnSpec(

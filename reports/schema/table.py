@@ -76,6 +76,8 @@ class TableSpec:
         Columns that are unique together.
     since
         Version of the schema that brought it; a report of before has no rows.
+    kind
+        The only kind of reports that has it; empty for all. Others have no rows.
     """
 
     name: str
@@ -83,6 +85,7 @@ class TableSpec:
     columns: tuple[ColumnSpec, ...]
     unique: tuple[str, ...] = ()
     since: int = OLDEST_VERSION
+    kind: str = ""
 
     def as_of(self, version: int) -> TableSpec:
         """Return the table as reports of a version of the schema have it."""

@@ -9,6 +9,6 @@ REPORT_NAME = "profile.pop"
 #: The four letters "TSCP", kept in SQLite's header field ``application_id``.
 APPLICATION_ID = 0x54534350
 #: Kept in SQLite's header field ``user_version``; raised when tables, arrays or digests change.
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 #: The oldest version that is read: what it lacks is null.
 OLDEST_VERSION = 4

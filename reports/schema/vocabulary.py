@@ -11,6 +11,7 @@ __all__ = [
     "BOUNDS",
     "CONTROL",
     "ENGINE_LAYERS",
+    "HOST_RECORDS",
     "MEMORY_CATEGORIES",
     "MEMORY_CATEGORY",
     "MEMORY_ROWS",
@@ -292,6 +293,9 @@ MEMORY_ROWS: dict[str, TileRow] = {
 
 #: Which tiles a step syncs with: code in ``cost.sync_zone``, by name.
 SYNC_ZONES: dict[str, int] = {"none": 0, "internal": 1, "external": 2}
+
+#: Kinds of records of a host's trace.
+HOST_RECORDS: dict[str, int] = {"begin": 0, "end": 1, "mark": 2}
 
 #: Reasons why no faster plan was chosen: meaning by code.
 BOUNDS: dict[str, str] = {

@@ -1,4 +1,7 @@
-"""A directory lock that leaves no file behind: one engine at a time writes in a directory."""
+"""Locks that leave no file behind: one engine at a time writes in a directory, or one trace.
+
+A host's trace locks its own file, so that any number of processes write theirs into a directory.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 
 from tilescope.reports.errors import ReportInUse, ReportNotWritable
 
-__all__ = ["DirectoryLock"]
+__all__ = ["DirectoryLock", "FileLock"]
 
 #: Readers that ask for the state of a report share the lock for an instant.
 _ATTEMPTS = 4
@@ -81,6 +84,64 @@ class DirectoryLock:
 
     def forget(self) -> None:
         """Close this process's handle only: after a fork, the parent keeps the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class FileLock:
+    """An exclusive lock on a new file, held until release or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file, and its directory if needed, and lock it.
+
+        Parameters
+        ----------
+        path : Path
+            The new file.
+
+        Raises
+        ------
+        FileExistsError
+            There is a file of that name.
+        ReportNotWritable
+            Creating or locking it failed.
+        """
+        self._directory = path.parent
+        self._descriptor: int | None = None
+        try:
+            if not path.parent.is_dir():
+                path.parent.mkdir(parents=True, exist_ok=True)
+            # SQLite's own locks end when a descriptor of the file is closed: this one stays open.
+            flags = os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, 0o644)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.forget()
+            if isinstance(error, FileExistsError) and path.parent.is_dir():
+                raise
+            raise ReportNotWritable(
+                f"Cannot write a trace into {path.parent}: {error.strerror}."
+                " Choose another directory."
+            ) from error
+
+    def remove_new_directory(self) -> None:
+        """Leave the directory: other processes may be about to write into it."""
+
+    def sync(self) -> None:
+        """Flush the file's name to disk."""
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def release(self) -> None:
+        """Release the lock; repeated calls are harmless."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Close this process's handle: after a fork, the parent keeps the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -22,14 +22,15 @@ from tilescope.reports.reading.open import open_report
 from tilescope.reports.schema import (
     APPLICATION_ID,
     ARRAYS,
+    HOST_TRACE,
     REPORT_NAME,
     SCHEMA_VERSION,
     TABLES,
     TableSpec,
     target,
 )
-from tilescope.reports.state import ENDED_EARLY, FINISHED
-from tilescope.reports.writing.lock import DirectoryLock
+from tilescope.reports.state import ENDED_EARLY, FINISHED, TRACE_SUFFIX, is_trace_name
+from tilescope.reports.writing.lock import DirectoryLock, FileLock
 from tilescope.reports.writing.new_file import PAGE_BYTES, new_file, refusal
 from tilescope.reports.writing.store import ReportStore
 from tilescope.reports.writing.template import ReportTemplate
@@ -56,11 +57,12 @@ class ReportWriter:
     def __init__(
         self,
         path: Path,
-        lock: DirectoryLock,
+        lock: DirectoryLock | FileLock,
         connection: apsw.Connection,
         template: ReportTemplate | None = None,
     ) -> None:
         self.path = path
+        self._is_renamed = isinstance(lock, DirectoryLock)
         self._lock = lock
         self._connection: apsw.Connection | None = connection
         self._pid = os.getpid()
@@ -99,12 +101,53 @@ class ReportWriter:
         directory = Path(directory)
         lock = DirectoryLock(directory)
         path = directory / f"profile_{secrets.token_hex(4)}.pop"
+        return cls._begun(path, lock, template)
+
+    @classmethod
+    def create_trace(cls, path: Path) -> ReportWriter:
+        """Create the directory if needed and start the report of a host's trace.
+
+        It has its name from the beginning, and is locked itself: other processes may write others
+        into the directory.
+
+        Parameters
+        ----------
+        path : Path
+            The new file, which ends in ``.pvti``.
+
+        Raises
+        ------
+        FileExistsError
+            There is a file of that name.
+        ReportNotWritable
+            Permission denied, disk full, or no directory.
+        """
+        if not is_trace_name(path):
+            raise ValueError(f"a trace is named *{TRACE_SUFFIX}; got {path.name}")
+        return cls._begun(path, FileLock(path), None, HOST_TRACE)
+
+    @classmethod
+    def _begun(
+        cls,
+        path: Path,
+        lock: DirectoryLock | FileLock,
+        template: ReportTemplate | None,
+        kind: str = "",
+    ) -> ReportWriter:
+        """Return the writer of a new file, whose lock is held.
+
+        Raises
+        ------
+        ReportNotWritable
+            Permission denied, disk full, or no directory.
+        """
+        directory = path.parent
         writer = None
         try:
             content = None if template is None else template.content
             writer = cls(path, lock, new_file(path, content), template)
             if template is None:
-                writer._create_tables()
+                writer._create_tables(kind)
             else:
                 writer._open_log()
         except (apsw.Error, OSError) as error:
@@ -377,14 +420,21 @@ class ReportWriter:
         if hasattr(self, "_connection"):
             self.abandon()
 
-    def _create_tables(self) -> None:
-        """Write the header fields and tables in one transaction: no file has a partial schema."""
+    def _create_tables(self, kind: str) -> None:
+        """Write the header fields and tables in one transaction: no file has a partial schema.
+
+        Parameters
+        ----------
+        kind
+            The kind of reports whose own tables it has; empty for none.
+        """
         connection = self._open_connection()
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         for table in TABLES.values():
-            connection.execute(table.create)
+            if table.kind in ("", kind):
+                connection.execute(table.create)
         self._store.commit("created")
         # From here on, the file identifies itself without its -wal.
         self._open_log()
@@ -455,7 +505,7 @@ class ReportWriter:
         finally:
             os.close(descriptor)
         self._verify()
-        if milestone == FINISHED:
+        if milestone == FINISHED and self._is_renamed:
             final = self.path.with_name(REPORT_NAME)
             os.replace(self.path, final)
             self.path = final

@@ -14,6 +14,7 @@ PACKAGES = (
     "analyser",
     "engine",
     "reports",
+    "compat/libpvti",
     "compat/popart",
     "compat/poptorch",
     "compat/pva",

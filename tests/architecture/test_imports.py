@@ -18,6 +18,7 @@ PACKAGES = (
     "analyser",
     "engine",
     "reports",
+    "compat/libpvti",
     "compat/popart",
     "compat/poptorch",
     "compat/pva",

@@ -12,6 +12,7 @@ import yaml  # type: ignore[import-untyped]
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
     "analyser",
+    "compat/libpvti",
     "compat/popart",
     "compat/poptorch",
     "compat/pva",

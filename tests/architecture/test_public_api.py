@@ -11,13 +11,14 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-ROOTS = ("tilescope", "popart", "pva")
+ROOTS = ("tilescope", "libpvti", "popart", "pva")
 FOLDERS = (
     "tilescope",
     "webapp",
     "analyser",
     "engine",
     "reports",
+    "compat/libpvti",
     "compat/popart",
     "compat/poptorch",
     "compat/pva",

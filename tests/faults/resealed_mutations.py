@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 import numpy as np
-from tests.faults.seal import reseal
+from tests.faults.seal import reseal, stored_tables
 
 from tilescope.reports.errors import DamagedReport
 from tilescope.reports.integrity.chunks import (
@@ -30,11 +30,7 @@ _TEXTS = (
     "null", "NaN", "\x1b[31m\u202e\u2028", "OnTileExecute", "Sequence", "Call", "Repeat", "float8",
     "[9007199254740993]", '{"detail": 1}', "[[]]", "[]", "{}", "\x00", "0", "//", "é" * 3_000,
 )  # fmt: skip
-_TABLES = [
-    table
-    for table in TABLES.values()
-    if table.name not in ("row_block", "milestone", "array", "array_chunk", "chunk")
-]
+_CHAIN = ("row_block", "milestone", "array", "array_chunk", "chunk")
 _STORAGE = [TABLES["array"], TABLES["array_chunk"]]
 
 
@@ -66,7 +62,8 @@ def _pick(
 ) -> tuple[TableSpec, list[tuple[Any, ...]]]:
     """Return a table that has rows, and its rows."""
     while True:
-        table = generator.choice(_TABLES if generator.random() < 0.9 else _STORAGE)
+        content = [table for table in stored_tables(connection) if table.name not in _CHAIN]
+        table = generator.choice(content if generator.random() < 0.9 else _STORAGE)
         rows = _rows(connection, table)
         if rows:
             return table, rows

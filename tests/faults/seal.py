@@ -5,11 +5,17 @@ from __future__ import annotations
 import apsw
 
 from tilescope.reports.integrity.digests import chain, digest_columns
-from tilescope.reports.schema import TABLES, milestone
+from tilescope.reports.schema import TABLES, TableSpec, milestone
 
-__all__ = ["reseal"]
+__all__ = ["reseal", "stored_tables"]
 
 _MILESTONES = ("created", "compiled", "run", "finished")
+
+
+def stored_tables(connection: apsw.Connection) -> list[TableSpec]:
+    """Return the tables that a report has: some are of a kind of reports only."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema").fetchall()}
+    return [table for table in TABLES.values() if table.name in names]
 
 
 def reseal(connection: apsw.Connection) -> None:
@@ -17,7 +23,7 @@ def reseal(connection: apsw.Connection) -> None:
     connection.execute("DELETE FROM row_block")
     connection.execute("DELETE FROM milestone")
     blocks = []
-    for table in TABLES.values():
+    for table in stored_tables(connection):
         if table.name in ("row_block", "milestone"):
             continue
         listed = ", ".join(f'"{column.name}"' for column in table.digested)

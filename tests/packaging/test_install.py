@@ -20,13 +20,14 @@ PACKAGES = (
     "analyser",
     "engine",
     "reports",
+    "compat/libpvti",
     "compat/popart",
     "compat/poptorch",
     "compat/pva",
 )
 QUERIES = ("summary", "memory", "liveness", "programs", "trace", "diff", "models")
 COMMANDS = (*QUERIES, "baseline", "export", "run", "serve")
-TOP_LEVEL = {"tilescope", "popart", "popart_core", "poptorch", "pva"}
+TOP_LEVEL = {"tilescope", "libpvti", "popart", "popart_core", "poptorch", "pva"}
 FOLDERS = {"engine", "analyser", "webapp", "reports", "compat", "tests", "docs"}
 PIP = (sys.executable, "-m", "pip")
 

@@ -13,6 +13,7 @@ from docs.pages.pva_names import NAMES, Name
 from tests.golden.recipe import GOLDEN
 
 import pva
+from tilescope.reports import ReportNotFound
 
 #: What methods that need something are called with.
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -24,6 +25,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "blocks": (0,),
     "openReport": (GOLDEN,),
     "openTrace": (GOLDEN,),
+    "process": (0,),
+    "thread": (0,),
 }
 
 
@@ -185,9 +188,12 @@ def test_a_debug_file_is_accepted(tmp_path: Path) -> None:
         pva.openReport(GOLDEN, tmp_path / "missing.cbor")
 
 
-def test_a_trace_of_the_host_is_refused_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(pva.TraceNotSupported, match="not supported yet: pass a profile"):
+def test_a_trace_of_another_program_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "host.pvti").write_bytes(b"SQLite format 3\0" + bytes(200))
+    with pytest.raises(pva.TraceNotSupported, match="is not a trace that TileScope wrote"):
         pva.openTrace(tmp_path / "host.pvti")
+    with pytest.raises(ReportNotFound):
+        pva.openTrace(tmp_path / "missing.pvti")
 
 
 def test_a_trace_lasts_as_long_as_its_runs() -> None:

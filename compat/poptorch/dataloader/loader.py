@@ -14,10 +14,12 @@ from poptorch.dataloader.partition import Partition
 from poptorch.enums import DataLoaderMode
 from poptorch.errors import createPoptorchError
 from poptorch.options import Options
+from poptorch.profiling import Channel
 from poptorch.trees import flatten, map_tensors
 
 __all__ = ["DataLoader"]
 
+_CHANNEL = Channel("poptorch.DataLoader")
 _ADVICE = "To avoid having to handle this special case switch to drop_last=True"
 
 
@@ -176,8 +178,12 @@ class DataLoader(torch.utils.data.DataLoader):
         if self._is_shuffled_by_partition:
             self.dataset.shuffle_global_indices()
             self.dataset.swap_range()
+        return _CHANNEL._items("next", self._batches())
+
+    def _batches(self) -> Iterable[Any]:
+        """Return combined batches as they are loaded."""
         if self._accessor is not None:
-            return iter(self._accessor)
+            return self._accessor
         if self._is_sampled and self._n_combined not in (None, 1):
             return self._joined()
         iterator: Iterator[Any] = super().__iter__()

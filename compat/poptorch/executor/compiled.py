@@ -44,6 +44,10 @@ class CompiledExecutor(AttachedExecutor):
         self._compile(self._binder(args, kwargs))
 
     def _compile(self, arguments: Arguments, file: Path | None = None) -> None:
+        with self._profiling.tracepoint("modelCompilation"):
+            self._compile_traced(arguments, file)
+
+    def _compile_traced(self, arguments: Arguments, file: Path | None) -> None:
         options, plan = self._options, BatchPlan.of(self._options)
         popart = options._Popart.options
         check_options(options.toDict(), popart)

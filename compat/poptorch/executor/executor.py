@@ -53,6 +53,9 @@ class PoplarExecutor(ReportedExecutor):
         optimizer: Any = None,
     ) -> None:
         super().__init__(model, options, training, optimizer)
+        self._profiling.instrument(
+            self, "copyWeightsToHost", "copyWeightsToDevice", "setOptimizer", "compile", "destroy"
+        )
         if training:
             chosen = optim.SGD(model.parameters(), lr=0.01) if optimizer is None else optimizer
             self.setOptimizer(chosen)
@@ -89,7 +92,8 @@ class PoplarExecutor(ReportedExecutor):
         assert self._arguments is not None
         self._arguments.check(arguments)
         self._write_optimizer_state()
-        values = program.run(self._inputs(program, arguments), "")
+        with self._profiling.tracepoint("modelExecution"):
+            values = program.run(self._inputs(program, arguments), "")
         self._write_arguments(program, arguments, values)
         self._is_dirty = self._training
         if isinstance(self._optimizer, optim.Optimizer):

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.cache.description import describe_compilation
 from tilescope.engine.compiler.cache.entry import Compiled
 from tilescope.engine.compiler.cache.store import CacheFolder
@@ -15,6 +16,7 @@ from tilescope.engine.compiler.executable.tile_memory import Memory
 from tilescope.engine.compiler.options import CompileOptions
 from tilescope.engine.graph import ComputeSet, GraphImage
 from tilescope.engine.program import Program
+from tilescope.tracepoints import traced
 
 __all__ = ["CachedCompilation"]
 
@@ -69,6 +71,7 @@ class CachedCompilation:
             return "off"
         return "miss" if self.found is None else "hit"
 
+    @traced(POPLAR, "cache.take memory")
     def memory(self, n_steps: int) -> Memory | None:
         """Return the cached memory layout; None on a miss."""
         if self.found is None or not self.found.fits(self._graph, n_steps):
@@ -76,6 +79,7 @@ class CachedCompilation:
             return None
         return self.found.memory
 
+    @traced(POPLAR, "cache.keep memory")
     def keep(self, around: Mapping[int, Around], memory: Memory) -> None:
         """Store the compiled parts if caching is enabled."""
         if self._cache is None:

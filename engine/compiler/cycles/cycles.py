@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.executable.executable import Step, VertexUse
 from tilescope.engine.compiler.executable.step_cost import StepCost
 from tilescope.engine.compiler.kernels.schedule import list_schedule
@@ -16,6 +17,7 @@ from tilescope.engine.graph import ComputeSet, VertexBatch
 from tilescope.engine.graph.vertex.codelet import Codelet
 from tilescope.engine.graph.vertex.law import Batch, SharedWork, shared_work_cycles, start_cycles
 from tilescope.engine.machine import Machine
+from tilescope.tracepoints import traced
 
 __all__ = ["CountedCycles", "compute_cost", "take_slow_paths"]
 
@@ -263,6 +265,7 @@ class CountedCycles:
         return busy
 
 
+@traced(POPLAR, "compile.slow paths")
 def take_slow_paths(
     steps: Sequence[Step],
     slow_tiles: Mapping[tuple[int, int], NDArray[np.int64]],

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.addresses import Addresses
 from tilescope.engine.compiler.column import Column
 from tilescope.engine.compiler.cycles.host_copy import host_copy_cost
@@ -56,6 +57,7 @@ from tilescope.engine.program import (
     WriteUndef,
 )
 from tilescope.engine.program import Sequence as ProgramSequence
+from tilescope.tracepoints import traced
 
 __all__ = ["Lowering"]
 
@@ -96,6 +98,7 @@ class Lowering:
         self._is_repeated = False
         self._sync_costs: dict[tuple[str, int, tuple[int, ...] | None], StepCost] = {}
 
+    @traced(POPLAR, "compile.lower")
     def lower(self, programs: Sequence[Program]) -> list[Node]:
         """Lower every program as a control program; return the roots."""
         roots = []

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.compact import compact
 from tilescope.engine.compiler.executable.executable import Step
 from tilescope.engine.compiler.executable.tile_memory import LiveBytes, LiveParts, Memory
@@ -22,6 +23,7 @@ from tilescope.engine.compiler.memory.placed_parts import parts_of
 from tilescope.engine.graph import GraphImage
 from tilescope.engine.graph.vertex.compute_set import INTERVAL_BYTES
 from tilescope.engine.machine import Machine
+from tilescope.tracepoints import traced
 
 __all__ = ["ALIGNMENT_BYTES", "lay_out"]
 
@@ -134,6 +136,7 @@ def _by_region(
     return split
 
 
+@traced(POPLAR, "compile.layout")
 def lay_out(
     graph: GraphImage, steps: Sequence[Step], liveness: LiveRanges, *, is_instrumented: bool
 ) -> Memory:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tilescope.engine.channels import POPLAR
 from tilescope.engine.compiler.executable.executable import Node, Step
 from tilescope.engine.compiler.executable.tile_memory import Lives
 from tilescope.engine.compiler.overlap import steps_of
 from tilescope.engine.graph import GraphImage
+from tilescope.tracepoints import traced
 
 __all__ = ["LiveRanges", "live_ranges"]
 
@@ -192,6 +194,7 @@ class LiveRanges:
     ranges: dict[int, Lives]
 
 
+@traced(POPLAR, "compile.liveness")
 def live_ranges(graph: GraphImage, roots: Sequence[Node]) -> LiveRanges:
     """Return which variables are always live, and the live ranges of the others.
 

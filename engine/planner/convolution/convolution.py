@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tilescope.engine.channels import POPLIN
 from tilescope.engine.machine import Machine
 from tilescope.engine.options.catalogue import AVAILABLE_MEMORY_PROPORTION
 from tilescope.engine.planner.convolution.choice import choose
@@ -20,6 +21,7 @@ from tilescope.engine.planner.plan import Plan
 from tilescope.engine.planner.request import PlanRequest
 from tilescope.engine.tiling import ConvolutionShape
 from tilescope.reports.figures import tile_balance
+from tilescope.tracepoints import traced
 
 __all__ = ["plan_convolution"]
 
@@ -32,6 +34,7 @@ _MOST_PLANS = 4096
 _log = logging.getLogger(__name__)
 
 
+@traced(POPLIN, "plan convolution")
 def plan_convolution(
     name: str,
     shape: ConvolutionShape,
