@@ -451,6 +451,9 @@ interface TraceSpan {
 /** Names of the longest steps, and the pixel of the answer where the screen begins. */
 interface TraceNamed {
   key: string;
+  /** First cycle of the range, and when they were chosen, in milliseconds. */
+  start: number;
+  at: number;
   first: number;
   columns: TraceLongest;
   named: {pixel: number; x: number; room: number; text: string; line: number}[];
@@ -639,6 +642,8 @@ interface TraceNames {
   texts?: TraceLabels;
   /** Tint of every name as a group. */
   tints?: Uint8Array;
+  /** Of runs, by name and room. */
+  runNames?: Map<string, string>;
   /** Levels above every name. */
   depths?: Uint8Array;
   label(id: number): string;
@@ -724,6 +729,7 @@ interface TraceViewerParts extends AxisMotion {
   paintOn(canvas: HTMLCanvasElement, ratio: number): void;
   noteMotion(): boolean;
   paintSelection(context: CanvasRenderingContext2D, width: number, height: number): void;
+  writeNoteSoon(): void;
   writeNote(): void;
   contents(lane: TraceLane, i: number): string;
   sharesAt(at: TracePoint | null): TraceShares | null;
@@ -890,6 +896,10 @@ interface TraceViewer extends TraceViewerParts {
   failed: string;
   frame?: number;
   frames: number[];
+  /** Of the page, while a frame is painted. */
+  measured?: {width: number; height: number; scroll: number} | null;
+  namesLater?: ReturnType<typeof setTimeout>;
+  noteLater?: ReturnType<typeof setTimeout> | 0;
   /** Cycles a pixel of the last frame, and the frame after motion. */
   scale?: number;
   still?: ReturnType<typeof setTimeout>;

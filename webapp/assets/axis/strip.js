@@ -3,6 +3,8 @@
   'use strict';
   const space = window.tilescopeAxis = window.tilescopeAxis || /** @type {AxisSpace} */ ({});
 
+  const QUIET_MS = 120;
+
   function handle(label) {
     const element = document.createElement('div');
     element.className = 'axis-handle';
@@ -97,6 +99,14 @@
       this.right.style.width = Math.max(0, width - to) + 'px';
       this.handles[0].style.left = Math.max(0, Math.min(from, width)) + 'px';
       this.handles[1].style.left = Math.max(0, Math.min(Math.max(to, from + 3), width)) + 'px';
+      // Readers of the screen are told once motion has stopped.
+      clearTimeout(this.telling);
+      this.telling = setTimeout(() => this.tell(), QUIET_MS);
+    }
+
+    tell() {
+      const {extent, range} = this.view;
+      if (!extent) return;
       [range.start, range.end].forEach((position, side) => {
         this.handles[side].setAttribute('aria-valuenow', String(Math.round(position)));
         this.handles[side].setAttribute('aria-valuemin', String(Math.round(extent.start)));

@@ -13,6 +13,7 @@
   const NAMED_FROM = 36; // pixels of a bar that has a name of its own
   const ROOM = 170; // pixels of a name
   const APART = 8; // pixels between two names
+  const NAMES_MS = 150;
   const CLICKED = 200; // pixels that a clicked step is wide
 
   /**
@@ -176,8 +177,16 @@
       const source = this.sources[group.side];
       const {range: {start, end}, cyclesPerPixel: cell, width} = this;
       if (!data || !data.steps || !source.labels.length || !this.context) return null;
-      const key = [start, end, width, this.hidden].join();
-      if (!data.named || data.named.key !== key) {
+      const key = [end - start, width, this.hidden].join();
+      const now = performance.now();
+      const {named: kept} = data;
+      if (kept && kept.key === key && kept.start !== start && now - kept.at < NAMES_MS) {
+        // While the range moves, names move with it, and are chosen anew a few times a second.
+        clearTimeout(this.namesLater);
+        this.namesLater = setTimeout(() => this.draw(), NAMES_MS);
+        return kept;
+      }
+      if (!kept || kept.key !== key || kept.start !== start) {
         const {columns} = this.columnsOf({level: 0, data, group, top: 0, height: 0});
         const first = Math.round((start - data.start) / cell);
         const measure = (part) => space.textWidth(this.context, part);
@@ -185,7 +194,7 @@
           width, measure, lines: 2, most: NAMED_FROM * cell,
           textOf: (id) => space.lastLevels(source.path(id), ROOM, measure),
         });
-        data.named = {key, named, first, columns};
+        data.named = {key, start, at: now, named, first, columns};
       }
       return data.named;
     },
@@ -195,13 +204,14 @@
       const found = this.namesOf(group);
       if (!found) return;
       context.textBaseline = 'middle';
+      const shift = found.first - Math.round((this.range.start - this.best(group).start) / this.cyclesPerPixel);
       for (const {pixel, x, text, line} of found.named) {
         const middle = y + line * LINE + LINE / 2 + 1;
-        const at = pixel - found.first;
+        const at = pixel - found.first + shift;
         context.fillStyle = scene.colours.soft;
         context.fillRect(at, middle + 6, 1, y + row.height - middle - 6);
         context.fillStyle = scene.colours.ink;
-        context.fillText(text, x, middle);
+        context.fillText(text, x + shift, middle);
       }
     },
 

@@ -51,7 +51,7 @@
     },
 
     get width() {
-      return Math.max(1, this.scroller.clientWidth - GUTTER);
+      return this.measured ? this.measured.width : Math.max(1, this.scroller.clientWidth - GUTTER);
     },
 
     // Whether the rows of an IPU are one strip or lane. Of many groups, all are strips that were not opened.
@@ -133,7 +133,7 @@
 
     // Visible groups, and those within one screen of them if `around`.
     visibleGroups(around) {
-      const height = this.scroller.clientHeight;
+      const height = this.measured ? this.measured.height : this.scroller.clientHeight;
       const room = around ? height : 0;
       return this.groups.filter((group) => {
         const top = this.screenTop(group);

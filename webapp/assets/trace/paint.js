@@ -88,6 +88,21 @@
 
   space.textWidth = textWidth;
 
+  // The name of a run with its length, as far as it fits; kept by name and room in steps of three pixels.
+  function runName(context, source, id, room) {
+    source.runNames = source.runNames || new Map();
+    const steps = Math.floor(room / 3);
+    const key = id + ' ' + steps;
+    let text = source.runNames.get(key);
+    if (text === undefined) {
+      if (source.runNames.size > 20000) source.runNames.clear();
+      const whole = space.runText(source, source.label(id));
+      text = space.labelText(whole, '', space.ALONE, 3 * steps, (part) => textWidth(context, part));
+      source.runNames.set(key, text);
+    }
+    return text;
+  }
+
   /** The texts of a source's names; widths are those of the font in a context. */
   space.labelsOf = (source, context) => {
     if (!source.texts) source.texts = new space.Labels(source, (text) => textWidth(context, text));
@@ -164,7 +179,7 @@
       const middle = box.y + height / 2 + 0.5;
       const room = width - ROOM_BESIDE;
       const name = id < 0 || room <= 0 ? '' : lane.level < 0
-        ? space.labelText(space.runText(source, source.label(id)), '', space.ALONE, room, (part) => textWidth(context, part))
+        ? runName(context, source, id, room)
         : (kind === space.WAIT || kind === STREAM_BEGIN) && scene.nameOfWait && scene.nameOfWait(lane.start[i] + data.start,
           lane.start[i] + lane.duration[i] + data.start, room) || labels.text(id, room);
       const text = name || (kind < GROUP ? kinds[kind].letter : '');

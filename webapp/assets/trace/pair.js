@@ -24,6 +24,7 @@
 
   // Tells the sources how many cycles their runs take, which on a common axis is no distance.
   space.noteRuns = (sources, extents) => sources.forEach((source, side) => {
+    source.runNames = undefined;
     source.lengths = new Map(extents[side].runs.map(
       ({name, own_cycles: own, start_cycle: start, end_cycle: end}) => [name, own ?? end - start],
     ));

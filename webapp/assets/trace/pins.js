@@ -36,7 +36,7 @@
   (space.parts = space.parts || []).push({
     // Where a row begins on the canvas.
     screenTop(row) {
-      return row.isPinned ? row.top : row.top - this.scroller.scrollTop;
+      return row.isPinned ? row.top : row.top - (this.measured ? this.measured.scroll : this.scroller.scrollTop);
     },
 
     // The first pixel below the pinned rows.

@@ -4,6 +4,7 @@
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
 
   const STILL_MS = 60;
+  const NOTE_MS = 100;
 
   (space.parts = space.parts || []).push({
     draw() {
@@ -19,14 +20,22 @@
     },
 
     paint() {
-      if (this.extent && this.isShown()) this.paintOn(this.canvas, window.devicePixelRatio || 1);
+      if (!this.extent || !this.isShown()) return;
+      // The page is measured once a frame: every reading after a writing would lay it out again.
+      const {scroller} = this;
+      this.measured = {width: this.width, height: scroller.clientHeight, scroll: scroller.scrollTop};
+      try {
+        this.paintOn(this.canvas, window.devicePixelRatio || 1);
+      } finally {
+        this.measured = null;
+      }
     },
 
     paintOn(canvas, ratio) {
       this.colours = this.colours || space.readColours(this.root);
       const {colours, scroller} = this;
       const width = this.width;
-      const height = scroller.clientHeight;
+      const height = this.measured ? this.measured.height : scroller.clientHeight;
       const context = space.prepare(canvas, width, height, ratio);
       context.font = colours.font;
       const scene = {
@@ -117,7 +126,7 @@
       this.slices = slices;
       this.bars = bars;
       this.updateLegend();
-      this.writeNote();
+      this.writeNoteSoon();
     },
 
     // Whether the scale is changing; bitmaps of the new one are made once it has stopped.
@@ -154,6 +163,15 @@
       context.lineWidth = 2;
       context.strokeRect(from, y - 0.5, Math.max(3, to - from - 1), found.lane.height - 1);
       context.restore();
+    },
+
+    // The note follows motion at most ten times a second: every new text lays out the page.
+    writeNoteSoon() {
+      if (this.noteLater) return;
+      this.noteLater = setTimeout(() => {
+        this.noteLater = 0;
+        this.writeNote();
+      }, this.note.textContent ? NOTE_MS : 0);
     },
 
     writeNote() {
