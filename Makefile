@@ -37,7 +37,7 @@ APART := --ignore tests/bench --ignore tests/torch --ignore tests/poptorch --ign
 IN_TREE := PYTHONPATH=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-long-trace bench-train torch-accuracy advisories docs screenshots onnx-suite popart-suite popart-programs poptorch-suite poptorch-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
+.PHONY: help setup test slow test-torch quick check lint unit demo demo-report test-bounds test-jit-off test-processors test-newest bench bench-start bench-trace bench-long-trace bench-frames bench-train torch-accuracy advisories docs screenshots onnx-suite popart-suite popart-programs poptorch-suite poptorch-programs models nightly pva-clients mnist onnx-fuzz faults corpus fidelity networks pods sizes wheel-test clean
 
 help:  ## List all targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -163,6 +163,9 @@ bench-trace: $(READY)  ## Open a trace of a million slices here, in speedscope a
 
 bench-long-trace: $(READY)  ## Print times of windows and searches, and the memory of a server, of traces of 10 and of 100 million slices that differ; takes some minutes and 2 GB of build/; never fails on time
 	@$(IN_TREE) $(BIN)/python -m tests.bench.long_trace $(ARGS)
+
+bench-frames: $(READY)  ## Print what a panned frame of the trace takes of the browser's main thread, of ten million slices or of REPORTS in ARGS; needs Chromium; never fails on time
+	@$(IN_TREE) $(BIN)/python -m tests.bench.trace_frames $(ARGS)
 
 advisories: $(READY)  ## Check the pinned packages for known advisories; needs a network connection
 	@echo "==> installing pip-audit into an environment of its own"

@@ -1,7 +1,7 @@
 """``python -m docs.screenshots``: take the pictures of all views for the documentation.
 
-Runs a model twice, the second time in half, serves both reports, and opens every view in a headless
-Chromium.
+Runs a model, again in half, and as a pipeline over two IPUs, serves the reports, and opens every
+view in a headless Chromium.
 """
 
 from __future__ import annotations
@@ -34,7 +34,17 @@ class _View:
     is_comparison: bool = False
     clicks: tuple[str, ...] = ()
     height: int = _HEIGHT
+    width: int = _WIDTH
+    is_dark: bool = False
+    report: str = _MODEL
 
+
+#: What the model is run with beside its own report.
+_RUNS = {
+    _MODEL: [],
+    "opennsfw-half": ["--precision", "half"],
+    "opennsfw-pipeline": ["--ipus", "2", "--pipeline", "2", "--iterations", "6"],
+}
 
 _VIEWS = (
     _View("home", "/", "tr[data-report]"),
@@ -63,6 +73,26 @@ _VIEWS = (
         "layer=model&as=graph&levels=99",
     ),
     _View("trace", "/trace", "#trace-viewer canvas"),
+    _View(
+        "trace-eighth",
+        "/trace",
+        "#trace-viewer canvas",
+        "range=180000:246000",
+        width=2560,
+        height=1300,
+        is_dark=True,
+    ),
+    _View(
+        "trace-pipeline", "/trace", "#trace-viewer canvas", report="opennsfw-pipeline", is_dark=True
+    ),
+    _View(
+        "trace-narrow",
+        "/trace",
+        "#trace-viewer canvas",
+        "tab=regions&range=180000:246000",
+        width=1024,
+        height=768,
+    ),
     _View("trace-compared", "/trace", "#trace-viewer canvas", is_comparison=True),
     _View(
         "trace-difference",
@@ -78,10 +108,9 @@ _SETTLE_MS = 1_500
 
 def main(folder: Path) -> int:
     """Take all pictures; reports are written below a folder, or reused."""
-    reports = {name: folder / name for name in ("opennsfw", "opennsfw-half")}
-    for name, place in reports.items():
-        if not (place / "profile.pop").exists():
-            _run(place, ["--precision", "half"] if name.endswith("half") else [])
+    for name, options in _RUNS.items():
+        if not (folder / name / "profile.pop").exists():
+            _run(folder / name, options)
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         sys.stderr.write("No Chromium found; on Debian: apt-get install chromium\n")
@@ -125,10 +154,11 @@ def _take(page: Page, origin: str) -> None:
     listed = page.request.get(f"{origin}/api/reports").json()["reports"]
     ids = {entry["label"].rsplit("/", 1)[-1]: entry["id"] for entry in listed}
     for view in _VIEWS:
-        query = f"report={ids['opennsfw']}&{view.parameters}" if view.path != "/" else ""
+        query = f"report={ids[view.report]}&{view.parameters}" if view.path != "/" else ""
         query += f"&with={ids['opennsfw-half']}" if view.is_comparison else ""
+        page.set_viewport_size({"width": view.width, "height": view.height})
+        page.emulate_media(color_scheme="dark" if view.is_dark else "light")
         page.goto(f"{origin}{view.path}?{query}" if query else origin + view.path)
-        page.set_viewport_size({"width": _WIDTH, "height": view.height})
         page.wait_for_selector(view.content, timeout=60_000)
         page.wait_for_timeout(_SETTLE_MS)
         for place in view.clicks:
