@@ -488,3 +488,67 @@ def test_chips_name_the_kinds_of_the_report_with_their_shares(page: Page) -> Non
     expect(compute).to_have_attribute("aria-pressed", "true")
     compute.click(modifiers=["Alt"])
     wait_for(page, "hide", present=False)
+
+
+def test_notes_and_marks_are_kept_with_the_trace(page: Page) -> None:
+    show(page, "&range=0:40000")
+    page.evaluate(f"{VIEWER}.mark(2000, 9000)")
+    page.keyboard.press("t")
+    page.locator(".trace-dialog input").fill("slow <here>")
+    page.locator(".trace-dialog input").press("Enter")
+    poll(page, f"{VIEWER}.notes.length", 1)
+    wait_for(page, "notes")
+    place = page.evaluate(f"[{VIEWER}.notes[0].start_cycle, {VIEWER}.notes[0].end_cycle]")
+    assert place[0] <= 2000 < 9000 <= place[1]
+    page.keyboard.press("m")
+    page.evaluate(f"{VIEWER}.mark(10000, 30000)")
+    page.keyboard.press("m")
+    expect(page.locator("#trace-summary h3")).to_have_text("Kept marks")
+    rows = page.locator("#trace-summary table").first.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    page.reload()
+    poll(page, f"{VIEWER}?.notes?.length", 1)
+    assert page.evaluate(f"{VIEWER}.notes[0].text") == "slow <here>"
+    assert page.evaluate(f"{VIEWER}.state.marks.length") == 2
+    page.evaluate(f"{VIEWER}.removeNote({VIEWER}.notes[0])")
+    poll(page, f"{VIEWER}.notes.length === 0")
+
+
+def test_waits_have_arrows_and_the_critical_path_adds_up(page: Page) -> None:
+    show(page)
+    poll(page, f"{VIEWER}.waits.length > 0")
+    poll(page, f"[...{VIEWER}.critical.values()].some(spans => spans.length)")
+    wait = page.evaluate(f"{VIEWER}.waits[0]")
+    assert wait["ipu_id"] != wait["late_ipu_id"]
+    whole = page.evaluate(
+        f"""[...{VIEWER}.critical].map(([id, spans]) => {{
+          const run = {VIEWER}.runs.find((one) => one.run_id === id);
+          const sum = spans.reduce((all, span) => all + span.end_cycle - span.start_cycle, 0);
+          return [sum, run.end_cycle - run.start_cycle];
+        }})"""
+    )
+    assert all(0.5 * run <= path <= run for path, run in whole)
+
+
+def test_arrow_keys_go_from_slice_to_slice(page: Page) -> None:
+    show(page)
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "trace-find"
+    page.keyboard.press("Escape")
+    level, cycle, _ = compute_step(page)
+    page.evaluate(
+        f"(() => {{ const viewer = {VIEWER};"
+        f" viewer.state.at = '0.0.{level}.{int(cycle)}'; viewer.loadSelected(); }})()"
+    )
+    poll(page, f"{VIEWER}.selected !== null")
+    first = page.evaluate(f"{VIEWER}.selected.start_cycle")
+    page.evaluate(f"{VIEWER}.scroller.focus()")
+    page.keyboard.press("ArrowRight")
+    poll(page, f"{VIEWER}.selected.start_cycle > {first}")
+    page.keyboard.press("ArrowLeft")
+    poll(page, f"{VIEWER}.selected.start_cycle === {first}")
+    page.keyboard.press("ArrowUp")
+    poll(page, f"{VIEWER}.selected.level === {level - 1}")
+    assert page.evaluate(f"{VIEWER}.selected.start_cycle") <= first
+    page.keyboard.press("ArrowDown")
+    poll(page, f"{VIEWER}.selected.level === {level}")
