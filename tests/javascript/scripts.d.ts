@@ -451,6 +451,7 @@ interface TraceSpan {
 /** Names of the longest steps, and the pixel of the answer where the screen begins. */
 interface TraceNamed {
   key: string;
+  cell: number;
   /** First cycle of the range, and when they were chosen, in milliseconds. */
   start: number;
   at: number;
@@ -511,7 +512,7 @@ interface TraceData extends TraceLanes, TraceRange {
   columns: Float32Array | null;
   bitmap?: TraceBitmap;
   /** By the first level that is looked at. */
-  longest?: Map<number, {key: string; columns: TraceLongest; most: number}>;
+  longest?: Map<number, {key: string; cell: number; columns: TraceLongest; most: number}>;
   named?: TraceNamed;
   longestBitmap?: TraceBitmap;
 }
@@ -975,6 +976,7 @@ interface TraceSpace {
   firstOf(lane: TraceLane, list: Int32Array, cycle: number): number;
   seenOf(data: TraceRange & {perPixel: number}, lane: TraceLane, range: TraceRange): {bars: number; slices: number; resolved: number};
   narrowColumns(lane: TraceLane, perPixel: number, cell: number, pixels: number): Int32Array;
+  isSameScale(a: number, b: number): boolean;
   pixelsOf(data: TraceRange, cell: number): number;
   bitmapOf(
     kept: TraceBitmap | undefined, data: TraceRange, wanted: {height: number; key: unknown[]; cell: number; isMoving: boolean},

@@ -146,8 +146,11 @@
     return pixels;
   };
 
+  /** Whether two resolutions are one: of a long trace, differences of cycles have no more digits. */
+  space.isSameScale = (a, b) => Math.abs(a / b - 1) < 1e-6;
+
   /** How many pixels of the screen the range of an answer takes. */
-  space.pixelsOf = (data, cell) => Math.max(1, Math.ceil((data.end - data.start) / cell - 1e-6));
+  space.pixelsOf = (data, cell) => Math.max(1, Math.ceil((data.end - data.start) / cell - 1e-3));
 
   /**
    * A bitmap of an answer with a column a pixel of the screen, as it was made last if it still fits; made again
@@ -156,7 +159,7 @@
    */
   space.bitmapOf = (kept, data, {height, key, cell, isMoving}, paint) => {
     const isSame = kept && kept.height === height && kept.key.every((part, i) => part === key[i]);
-    if (isSame && (isMoving || Math.abs(kept.cell / cell - 1) < 1e-9)) return kept;
+    if (isSame && (isMoving || space.isSameScale(kept.cell, cell))) return kept;
     const pixels = space.pixelsOf(data, cell);
     const canvas = document.createElement('canvas');
     canvas.width = pixels;
@@ -186,7 +189,7 @@
     if (to <= from) return;
     const x = (cycle) => (cycle - scene.start) / (scene.end - scene.start) * box.width;
     context.imageSmoothingEnabled = false;
-    if (Math.abs(cell / scene.cell - 1) < 1e-9) {
+    if (space.isSameScale(cell, scene.cell)) {
       const shift = Math.round(x(data.start));
       const first = Math.max(0, -shift);
       const width = Math.min(canvas.width - first, box.width - Math.max(0, shift));

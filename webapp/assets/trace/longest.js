@@ -133,13 +133,13 @@
     columnsOf({level, data, group}) {
       const {cyclesPerPixel: cell, hidden} = this;
       const source = this.sources[group.side];
-      const key = [cell, hidden, source.labels.length].join();
+      const key = [hidden, source.labels.length].join();
       data.longest = data.longest || new Map();
       const kept = data.longest.get(level);
-      if (kept && kept.key === key) return kept;
+      if (kept && kept.key === key && space.isSameScale(kept.cell, cell)) return kept;
       const pixels = space.pixelsOf(data, cell);
       const columns = space.longestColumns(data.steps, {level, depths: space.depthsOf(source), cell, pixels, hidden});
-      const made = {key, columns, most: columns.cycles.reduce((a, b) => Math.max(a, b), 0)};
+      const made = {key, cell, columns, most: columns.cycles.reduce((a, b) => Math.max(a, b), 0)};
       data.longest.set(level, made);
       return made;
     },
@@ -175,26 +175,27 @@
     namesOf(group) {
       const data = this.best(group);
       const source = this.sources[group.side];
-      const {range: {start, end}, cyclesPerPixel: cell, width} = this;
+      const {range: {start}, cyclesPerPixel: cell, width} = this;
       if (!data || !data.steps || !source.labels.length || !this.context) return null;
-      const key = [end - start, width, this.hidden].join();
+      const key = [width, this.hidden].join();
       const now = performance.now();
-      const {named: kept} = data;
-      if (kept && kept.key === key && kept.start !== start && now - kept.at < NAMES_MS) {
+      const {named} = data;
+      const kept = named && named.key === key && space.isSameScale(named.cell, cell) ? named : null;
+      if (kept && kept.start !== start && now - kept.at < NAMES_MS) {
         // While the range moves, names move with it, and are chosen anew a few times a second.
         clearTimeout(this.namesLater);
         this.namesLater = setTimeout(() => this.draw(), NAMES_MS);
         return kept;
       }
-      if (!kept || kept.key !== key || kept.start !== start) {
+      if (!kept || kept.start !== start) {
         const {columns} = this.columnsOf({level: 0, data, group, top: 0, height: 0});
         const first = Math.round((start - data.start) / cell);
         const measure = (part) => space.textWidth(this.context, part);
-        const named = space.namedColumns(columns, first, first + Math.round(width), {
+        const chosen = space.namedColumns(columns, first, first + Math.round(width), {
           width, measure, lines: 2, most: NAMED_FROM * cell,
           textOf: (id) => space.lastLevels(source.path(id), ROOM, measure),
         });
-        data.named = {key, start, at: now, named, first, columns};
+        data.named = {key, cell, start, at: now, named: chosen, first, columns};
       }
       return data.named;
     },

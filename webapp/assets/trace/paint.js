@@ -206,13 +206,18 @@
     context.textBaseline = 'middle';
     context.fillStyle = colours.soft;
     // The first label carries the unit; a label that would be cut off goes left of its tick.
+    let last = -Infinity;
     ticks.forEach((tick, i) => {
       const x = Math.round(box.x + (tick - start) / (end - start) * box.width) + 0.5;
       const text = space.tickLabel(tick, step) + (i === 0 ? scene.unit : '');
       const room = box.x + box.width - x - 4;
       const width = textWidth(context, text);
       context.fillRect(x, RULER - 6, 1, 6);
-      context.fillText(text, width <= room ? x + 4 : x - 4 - width, RULER / 2);
+      // A label that would lie over the one before is left out.
+      const from = width <= room ? x + 4 : x - 4 - width;
+      if (from < last + 6) return;
+      last = from + width;
+      context.fillText(text, from, RULER / 2);
     });
     context.fillStyle = colours.line;
     context.fillRect(box.x, RULER - 1, box.width, 1);

@@ -131,8 +131,8 @@
 
     // Whether the scale is changing; bitmaps of the new one are made once it has stopped.
     noteMotion() {
-      const isMoving = this.scale !== undefined && Math.abs(this.scale / this.cyclesPerPixel - 1) > 1e-9;
-      this.scale = this.cyclesPerPixel;
+      const isMoving = this.scale !== undefined && !space.isSameScale(this.scale, this.cyclesPerPixel);
+      if (isMoving || this.scale === undefined) this.scale = this.cyclesPerPixel;
       clearTimeout(this.still);
       if (isMoving) this.still = setTimeout(() => this.draw(), STILL_MS);
       return isMoving;
