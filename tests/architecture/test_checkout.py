@@ -16,8 +16,8 @@ FOLDERS = {
 FILES = {
     ".dockerignore", ".gitignore", ".npmrc", ".pre-commit-config.yaml", "CHANGELOG.md",
     "CONTRIBUTING.md", "Dockerfile", "LICENSE", "Makefile", "README.md", "SECURITY.md",
-    "action.yml", "constraints.txt", "eslint.config.mjs", "package-lock.json", "package.json", "pyproject.toml",
-    "tsconfig.json",
+    "action.yml", "constraints.txt", "eslint.config.mjs", "package-lock.json", "package.json",
+    "pyproject.toml", "tsconfig.json",
 }  # fmt: skip
 
 
