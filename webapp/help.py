@@ -68,6 +68,13 @@ _KEYS = (
     ("f", "Fit the selection of the execution trace"),
     ("n, Shift-N", "Next and previous match of the search in the execution trace"),
     ("p", "Pin the row of the selected slice of the execution trace"),
+    ("m", "Keep the marked range of the execution trace, to compare it; again lets it go"),
+    ("t", "Write a note on the marked range; Alt-click on its flag removes it"),
+    ("[ and ]", "Along a wait of the execution trace, to the step it is for and back"),
+    (
+        "Drag on the ruler",
+        "Mark a range of the execution trace; Alt keeps it off the edges of slices",
+    ),
 )
 
 #: By path: what a page shows, how to read it, how far to trust it, and the page that says more.

@@ -1,6 +1,6 @@
 """The execution trace: extent, bars of a window, figures of a range, single slices and steps."""
 
-from tilescope.analyser.trace.critical import CriticalSpan, critical_spans
+from tilescope.analyser.trace.critical import CriticalSpan, critical_cycles, critical_spans
 from tilescope.analyser.trace.details import (
     StepCost,
     StepDetails,
@@ -123,6 +123,7 @@ __all__ = [
     "Window",
     "add_note",
     "copy_notes",
+    "critical_cycles",
     "critical_spans",
     "executions",
     "extent",

@@ -10,12 +10,13 @@ import numpy as np
 from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.trace.index import trace_of
+from tilescope.analyser.trace.view import checked_range
 from tilescope.analyser.trace.wait import meetings
 
 if TYPE_CHECKING:
     from tilescope.reports import Report
 
-__all__ = ["CriticalSpan", "critical_spans"]
+__all__ = ["CriticalSpan", "critical_cycles", "critical_spans"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,38 @@ class CriticalSpan:
     def cycles(self) -> int:
         """Its length."""
         return self.end_cycle - self.start_cycle
+
+
+#: Most runs whose critical paths are added up.
+_MOST_RUNS = 64
+
+
+def critical_cycles(report: Report, start: int | None, end: int | None) -> dict[int, int] | None:
+    """Return the cycles of a range on the critical path, by IPU.
+
+    None for one IPU, for a range of more than 64 runs, and for runs with too many syncs.
+
+    Raises
+    ------
+    BadQuestion
+        For an empty range.
+    """
+    trace = trace_of(report)
+    if len(trace.ipus) < 2:
+        return None
+    low, high = checked_range(trace, start, end)
+    runs = [run for run in trace.runs if run.start_cycle < high and run.end_cycle > low]
+    if len(runs) > _MOST_RUNS:
+        return None
+    sums = dict.fromkeys(trace.ipus, 0)
+    try:
+        for run in runs:
+            for span in critical_spans(report, run.run_id):
+                inside = min(span.end_cycle, high) - max(span.start_cycle, low)
+                sums[span.ipu_id] += max(0, inside)
+    except BadQuestion:
+        return None
+    return sums
 
 
 @cached

@@ -103,3 +103,9 @@ test('the change of a pixel is what the candidate is busy longer', () => {
   assert.deepEqual(plain([...space2.deltaColumns(sides, {start: 0, cell: 10, pixels: 4})]), [0, 0, 6, 10]);
   assert.deepEqual(plain([...space2.deltaColumns([sides[0], null], {start: 0, cell: 20, pixels: 2})]), [-20, -4]);
 });
+
+test('several slices that a gap of the common axis parts fill no gap', () => {
+  const made = lane([[0, 400, 0, 5]]);
+  const columns = space.shareColumns([made], 50, 10);
+  assert.equal([...columns].reduce((a, b) => a + b, 0), 20);
+});

@@ -763,6 +763,7 @@ interface TraceViewerParts extends AxisMotion {
   paintWaits(context: CanvasRenderingContext2D, width: number, height: number): void;
   paintCritical(context: CanvasRenderingContext2D, group: TraceGroup, y: number, scene: TraceScene): void;
   step(direction: 'next' | 'previous' | 'up' | 'down'): void;
+  criticalShare(ipu: number, start: number, cycles: number): number | null;
   followWait(direction: 'forth' | 'back'): void;
   waitLevel(wait: TraceWait): number;
   // longest.js

@@ -56,7 +56,8 @@ def marks_table(
     heads = ["Mark", "From", "Cycles", "Against 1", *(_LABELS[name] for name in kinds)]
     heads += ["Parallel efficiency", "Tile balance"]
     table = plain_table(heads, rows, numbers=tuple(range(1, len(heads))), class_name="trace-table")
-    return html.Div([html.H3("Kept marks"), table])
+    note = "Mark (M) lets a kept mark go when its range is the marked one."
+    return html.Div([html.H3("Kept marks"), table, html.Div(note, className="grid-note")])
 
 
 def _by_kind(row: trace.RangeSummary) -> dict[str, float]:

@@ -197,7 +197,10 @@ def register(app: Dash, library: Library) -> None:
         sides = _range_summaries(library, view, place, top=0)
         if not any(sides):
             return (_nothing(),)
-        panel = summary_panel(sides, reports_of(view), is_marked=bool(view["mark"]))
+        critical = [_critical(library, view, place)] if not view["with"] else []
+        panel = summary_panel(
+            sides, reports_of(view), is_marked=bool(view["mark"]), critical=critical
+        )
         places = [part for part in view["marks"].split(",") if part][:_MOST_MARKS]
         if not places:
             return (panel,)
@@ -375,6 +378,12 @@ def _range_summaries(
         if not extent.tracks:
             return [None]
         return [trace.range_summary(report, start, end, _ipus(view, extent.tracks), top=top)]
+
+
+def _critical(library: Library, view: dict[str, str], place: str) -> dict[int, int] | None:
+    """Return the cycles of a range on the critical path, by IPU; None where that is not known."""
+    with library.opened(view["report"]) as report:
+        return trace.critical_cycles(report, *_cycles(place))
 
 
 def _contributors(library: Library, view: dict[str, str]) -> Any:

@@ -49,7 +49,11 @@ class Counterpart:
 
 
 def summary_panel(
-    sides: Sequence[trace.RangeSummary | None], reports: Reports, *, is_marked: bool
+    sides: Sequence[trace.RangeSummary | None],
+    reports: Reports,
+    *,
+    is_marked: bool,
+    critical: Sequence[dict[int, int] | None] = (),
 ) -> html.Div:
     """Return cycles, efficiency, balance, proportions by kind and bytes per IPU.
 
@@ -75,6 +79,11 @@ def summary_panel(
                 ),
             ]
         )
+    for head, cycles in zip(heads, critical, strict=False):
+        if cycles and (whole := sum(cycles.values())):
+            most = max(cycles, key=lambda ipu_id: cycles[ipu_id])
+            words = f"of the critical path, the blue line, is on IPU {most}"
+            head.append(headline(_ratio(cycles[most] / whole), words))
     ipus = [
         (f"IPU {ipu.ipu_id}" + (f", {_SIDES[side].lower()}" if len(sides) > 1 else ""), side, ipu)
         for side, summary in enumerate(sides)
@@ -90,7 +99,7 @@ def summary_panel(
             *(html.Div(head, className="trace-heads") for head in heads),
             _proportions(rows, kinds),
             html.Div(style={"height": "10px"}),
-            _traffic(rows),
+            _traffic(rows, _on_path(ipus, critical)),
             html.Div(
                 [
                     "What bounds which stretch: tab Stretches. What another precision or machine"
@@ -378,15 +387,30 @@ def _kind_label(name: str) -> str:
     return "Idle" if name == _IDLE else _KINDS[name].label
 
 
-def _traffic(ipus: Sequence[tuple[str, trace.IpuSummary]]) -> html.Div:
-    """Return cycles, balance and bytes per IPU; kinds of traffic that no IPU has are left out."""
+def _on_path(
+    ipus: Sequence[tuple[str, int, trace.IpuSummary]], critical: Sequence[dict[int, int] | None]
+) -> list[str]:
+    """Return the share of the critical path that every row's IPU has; nothing where unknown."""
+    if not any(critical):
+        return []
+    texts = []
+    for _, side, ipu in ipus:
+        cycles = critical[side]
+        whole = sum(cycles.values()) if cycles else 0
+        texts.append(_ratio(cycles[ipu.ipu_id] / whole if cycles and whole else None))
+    return texts
+
+
+def _traffic(ipus: Sequence[tuple[str, trace.IpuSummary]], on_path: Sequence[str] = ()) -> html.Div:
+    """Return cycles, balance and bytes per IPU; what no IPU has is left out."""
     traffic = [
         (head, sizes)
         for head, size_of in _TRAFFIC
         if any(sizes := [size_of(ipu) for _, ipu in ipus]) or head == "Exchanged"
     ]
     figures = "", "Cycles", "Executions", "Parallel efficiency", "Tile balance"
-    heads = (*figures, *(head for head, _ in traffic))
+    path = ("Of the critical path",) if on_path else ()
+    heads = (*figures, *path, *(head for head, _ in traffic))
     rows = [
         [
             label,
@@ -394,6 +418,7 @@ def _traffic(ipus: Sequence[tuple[str, trace.IpuSummary]]) -> html.Div:
             f"{ipu.n_executions:,}",
             _ratio(ipu.parallel_efficiency),
             _ratio(ipu.tile_balance),
+            *on_path[row : row + 1],
             *(
                 html.Span(format_bytes(sizes[row]), title=f"{sizes[row]:,} B")
                 for _, sizes in traffic
@@ -441,7 +466,9 @@ def _idle(row: trace.IdleTiles, reports: Reports) -> html.Span:
     every = ",".join(
         str(low) if high - low == 1 else f"{low}-{high - 1}" for low, high in row.ranges
     )
-    return html.Span([*parts, "; ", page_link("on the tile map", "/memory", reports, tiles=every)])
+    return html.Span(
+        [*parts, "; ", page_link("on the tile map", "/memory", reports, tiles=every, graph="map")]
+    )
 
 
 def _elsewhere(

@@ -93,3 +93,13 @@ def test_the_same_for_pipelines(tmp_path: Path) -> None:
             expected = execution(report).critical_cycles.sum(axis=1).tolist()
             sums = by_ipu(report)
             assert [sums[ipu] for ipu in range(len(expected))] == expected, path
+
+
+def test_cycles_of_a_range_on_the_path_are_those_of_its_spans(make: Make) -> None:
+    first = arriving(40, 25)
+    second = arriving(10, 30, start=47)
+    report = make([(0, ipu, 0, first[ipu] + second[ipu]) for ipu in range(2)], 2)
+    assert trace.critical_cycles(report, None, None) == {0: 47, 1: 37}
+    assert trace.critical_cycles(report, 30, 50) == {0: 10, 1: 10}
+    alone = make([(0, 0, 0, sequence(100))])
+    assert trace.critical_cycles(alone, None, None) is None

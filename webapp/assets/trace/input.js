@@ -3,6 +3,7 @@
   'use strict';
   const space = window.tilescopeTrace = window.tilescopeTrace || /** @type {TraceSpace} */ ({});
   const axis = window.tilescopeAxis;
+  const SPLIT = 'tilescope-trace-split'; // where a browser keeps the height of the rows
   const SCROLLED = 60; // pixels an arrow key scrolls
 
   // The line between rows and details: dragged or moved by arrow keys, reset by a double click.
@@ -11,10 +12,12 @@
     if (!line) return;
     const set = (room) => {
       viewer.split = room && Math.max(120, Math.min(room, 2 * window.innerHeight));
+      try { localStorage.setItem(SPLIT, String(viewer.split)); } catch (error) { /* private mode */ }
       viewer.arrange();
       viewer.draw();
       viewer.request();
     };
+    try { viewer.split = Number(localStorage.getItem(SPLIT)) || 0; } catch (error) { /* private mode */ }
     let from = null;
     line.addEventListener('pointerdown', (event) => {
       line.setPointerCapture(event.pointerId);
@@ -97,6 +100,8 @@
     };
     document.addEventListener('keydown', (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || !viewer.isShown() || !viewer.extent) return;
+      // What lies above the page has these keys.
+      if (document.querySelector('dialog[open]')) return;
       const target = /** @type {HTMLElement} */ (event.target);
       if (axis.isTyping(target)) {
         if (event.key === 'Enter' && target.id === 'trace-find') {

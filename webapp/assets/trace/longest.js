@@ -252,7 +252,7 @@
       this.showTooltip(this.sources[box.group.side].path(columns.name[pixel]) || kind.label, this.colours.kinds[kind.number], [
         'the longest step of this pixel: ' + space.plural(cycles, 'cycle', 'cycles')
           + (this.hertz ? ' · ' + space.seconds(cycles, this.hertz) : ''),
-        'one of ' + space.plural(steps.count[columns.bar[pixel]], 'step', 'steps') + '; click to zoom to it',
+        (steps.count[columns.bar[pixel]] > 1 ? 'one of ' + space.count(steps.count[columns.bar[pixel]]) + ' steps; ' : '') + 'click to zoom to it',
       ], at);
     },
 

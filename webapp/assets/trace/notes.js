@@ -27,7 +27,7 @@
       if (note.start_cycle === null || note.end_cycle <= start || note.start_cycle >= end) return [];
       const x = (cycle) => Math.max(0, Math.min(width, (cycle - start) / (end - start) * width));
       const [from, to] = [x(note.start_cycle), x(note.end_cycle)];
-      const room = Math.max(FLAG, Math.min(measure(note.text) + 8, Math.max(to - from, 90), width - from));
+      const room = Math.max(FLAG, Math.min(measure(note.text) + 8, Math.max(to - from, 180), width - from));
       const isFree = from >= last + 2;
       if (isFree) last = from + room;
       return [{note, from, to, room: isFree ? room : 0}];

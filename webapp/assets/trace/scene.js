@@ -255,8 +255,13 @@
       const title = lane.name[i] >= 0 ? this.sources[found.group.side].path(lane.name[i]) || kind.label
         : space.count(count) + ' slices, too short to show separately';
       const share = 100 * cycles / (this.range.end - this.range.start);
+      const middle = data.start + lane.start[i] + cycles / 2;
+      const wait = found.group.track === 0 && lane.level >= 0 ? space.waitAt(this.waits, found.group.ipu, middle) : null;
+      const part = lane.level < 0 ? this.criticalShare(found.group.ipu, data.start + lane.start[i], cycles) : null;
       const lines = [
         this.contents(lane, i),
+        ...(wait ? ['waits for IPU ' + wait.late_ipu_id + (wait.late_step ? ', which is in ' + wait.late_step : '')] : []),
+        ...(part === null ? [] : ['blue line: the critical path, ' + space.shareText(part) + ' of this run on this IPU']),
         space.plural(cycles, 'cycle', 'cycles')
           + (this.hertz ? ' · ' + space.seconds(cycles, this.hertz) : '')
           + ' · ' + (share >= 0.1 ? share.toFixed(1) : '< 0.1') + ' % of the visible range',

@@ -27,10 +27,12 @@
           if (lane.kind[i] < GROUP) add(lane.kind[i], from, from + duration);
           continue;
         }
-        // Several slices, all in about a pixel: their cycles lie where the bar begins.
+        // Several slices, all in about a pixel: their cycles lie where the bar begins. On a common axis of two
+        // reports a gap may lie between them, which is no work of theirs.
+        const worked = Math.min(duration, 2 * perPixel);
         let at = from;
         for (let kind = 0; kind < GROUP; kind += 1) {
-          const part = duration * lane.share[mix + kind] / 255;
+          const part = worked * lane.share[mix + kind] / 255;
           if (part > 0) add(kind, at, at + part);
           at += part;
         }

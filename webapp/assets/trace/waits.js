@@ -136,6 +136,15 @@
       }
     },
 
+    // The share of a run that is on the critical path on an IPU; null where that is not known.
+    criticalShare(ipu, start, cycles) {
+      const run = (this.runs || []).find((one) => one.start_cycle <= start && start < one.end_cycle);
+      const spans = run && this.critical.get(run.run_id);
+      if (!spans || !spans.length) return null;
+      return spans.filter((span) => span.ipu_id === ipu).reduce((sum, span) => sum + span.end_cycle - span.start_cycle, 0)
+        / Math.max(1, cycles);
+    },
+
     // Goes along a wait: from the one that waits to the step it waits for, or back.
     followWait(direction) {
       const {selected} = this;
