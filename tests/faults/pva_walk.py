@@ -25,6 +25,9 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "forTile": (0,),
     "blocks": (0,),
     "accept": (pva.ProgramVisitor(),),
+    # IPUs and their tracks stand for processes and threads.
+    "process": (0,),
+    "thread": (0,),
 }
 _NOT_CALLED = ("close", "listPrintLength", "index", "count")
 

@@ -116,6 +116,7 @@
       // Elsewhere on the page, these keys are the page's own.
       const isPlace = event.key.startsWith('Arrow') || event.key === 'Enter';
       if (isPlace && target !== document.body && !viewer.root.contains(target)) return;
+      if (event.key === 'Enter' && target.closest('button, a, summary')) return;
       axis.pressKey(keys, event);
     });
   };
