@@ -131,7 +131,8 @@
         const names = row.rows.find(({type}) => type === 'names');
         if (names) {
           const name = space.make('span', 'trace-row-name', gutter);
-          name.style.top = top + names.top + names.height / 2 - 9 + 'px';
+          // Of two reports, the side stands above it.
+          name.style.top = top + names.top + names.height / 2 - (this.sources.length > 1 ? 3 : 9) + 'px';
           name.textContent = 'Longest';
           name.title = 'The longest steps that are too narrow for a name; a click on one shows it';
         }
