@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilescope.analyser.cache import cached
 from tilescope.analyser.errors import BadQuestion
 from tilescope.analyser.trace.index import Trace, trace_of
 from tilescope.analyser.trace.listing import entry_ranges
@@ -67,9 +68,7 @@ def placed_notes(report: Report, shared: str = "") -> list[PlacedNote]:
     BadNotes
         When the file beside the report or the address is damaged.
     """
-    own = read_notes(report.path)
-    known = {note.note_id for note in own}
-    others = [note for note in unpack_notes(shared) if note.note_id not in known] if shared else []
+    own, others = _own_and_shared(report, shared)
     trace = trace_of(report)
     placed = [_placed(trace, note, is_shared=False) for note in own]
     placed += [_placed(trace, note, is_shared=True) for note in others]
@@ -78,10 +77,16 @@ def placed_notes(report: Report, shared: str = "") -> list[PlacedNote]:
 
 def shared_notes(report: Report, shared: str = "") -> str:
     """Return the notes of a report and of an address as a text for an address."""
+    own, others = _own_and_shared(report, shared)
+    return pack_notes([*own, *others]) if own or others else ""
+
+
+def _own_and_shared(report: Report, shared: str) -> tuple[list[Note], list[Note]]:
+    """Return the notes of a report, and those of an address that it has not."""
     own = read_notes(report.path)
     known = {note.note_id for note in own}
     others = [note for note in unpack_notes(shared) if note.note_id not in known] if shared else []
-    return pack_notes([*own, *others]) if own or others else ""
+    return own, others
 
 
 def add_note(report: Report, start: int | None, end: int | None, ipu_id: int, text: str) -> Note:
@@ -191,9 +196,19 @@ def _runs(trace: Trace, ipu_id: int) -> list[TrackRow]:
 
 def _same(trace: Trace, name: str, kind: int) -> NDArray[np.bool_]:
     """Return which steps have a name and kind."""
-    names = np.fromiter((step == name for step in trace.steps.name), bool, len(trace.steps.name))
-    same: NDArray[np.bool_] = names & (trace.step_kinds == kind)
+    same = np.zeros(len(trace.steps.name), np.bool_)
+    same[_steps_by_name(trace.report).get(name, [])] = True
+    same &= trace.step_kinds == kind
     return same
+
+
+@cached
+def _steps_by_name(report: Report) -> dict[str, list[int]]:
+    """Return the steps of every name."""
+    found: dict[str, list[int]] = {}
+    for step_id, name in enumerate(trace_of(report).steps.name):
+        found.setdefault(name, []).append(step_id)
+    return found
 
 
 def _place(trace: Trace, anchor: Anchor) -> tuple[int, int] | str:

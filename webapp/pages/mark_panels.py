@@ -41,7 +41,7 @@ def marks_table(
                 rows.append([label, _cycle(start), "nothing ran", *[""] * (len(kinds) + 3)])
                 continue
             first = figures[0][side]
-            shares = _by_kind(row)
+            shares = sides[number][side] or {}
             rows.append(
                 [
                     label,

@@ -6,6 +6,12 @@
   const NAMED_FROM = 13; // pixels of a strip with a name, and with a pin
   const PINNED_FROM = 18;
   const ROOM = 60; // pixels that pinned rows leave to the others
+  /** @type {Record<string, string[]>} */
+  const ROW_NAMES = {
+    names: ['Longest', 'The longest steps that are too narrow for a name; a click on one shows it'],
+    share: ['Activity', 'Share of the kinds in the cycles of every pixel'],
+    delta: ['Change', 'Up: the candidate takes longer; down: it takes less time'],
+  };
   const SVG = 'http://www.w3.org/2000/svg';
   const PIN = 'M9.5 1 15 6.5l-1.6.9-.8-.3-2.3 2.3.2 3.1L9 14 5.9 10.9 1.6 15 1 14.4l4.1-4.3L2 7l1.5-1.5 3.1.2'
     + 'L8.9 3.4 8.6 2.6z';
@@ -115,26 +121,15 @@
           name.style.top = top + 'px';
           name.textContent = row.name;
         }
-        if (row.share) {
+        for (const {type, top: inside, height} of row.rows) {
+          const [text, title] = ROW_NAMES[type] || [];
+          if (!text) continue;
           const name = space.make('span', 'trace-row-name', gutter);
-          name.style.top = top + row.share.top + row.share.height / 2 - 9 + 'px';
-          name.textContent = 'Activity';
-          name.title = 'Share of the kinds in the cycles of every pixel';
-        }
-        const delta = row.rows.find(({type}) => type === 'delta');
-        if (delta) {
-          const name = space.make('span', 'trace-row-name', gutter);
-          name.style.top = top + delta.top + delta.height / 2 - 9 + 'px';
-          name.textContent = 'Change';
-          name.title = 'Up: the candidate takes longer; down: it takes less time';
-        }
-        const names = row.rows.find(({type}) => type === 'names');
-        if (names) {
-          const name = space.make('span', 'trace-row-name', gutter);
-          // Of two reports, the side stands above it.
-          name.style.top = top + names.top + names.height / 2 - (this.sources.length > 1 ? 3 : 9) + 'px';
-          name.textContent = 'Longest';
-          name.title = 'The longest steps that are too narrow for a name; a click on one shows it';
+          // Of two reports, the side stands above the first of them.
+          const lift = type === 'names' && this.sources.length > 1 ? 3 : 9;
+          name.style.top = top + inside + height / 2 - lift + 'px';
+          name.textContent = text;
+          name.title = title;
         }
         if (row.height >= PINNED_FROM) this.paintPin(row, gutter, top);
       }
